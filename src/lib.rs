@@ -1,0 +1,28 @@
+//! yrelay: the realtime layer for workspaces that a few humans share with many AI agents.
+//!
+//! # Layout
+//!
+//! The core is pure: inputs are calls, outputs are values, time is an argument. Nothing in it
+//! awaits, reads a clock or draws a random number, so a whole world of it runs from a seed.
+//!
+//! - [`protocol`]: bytes to types and back. No state, no I/O.
+//! - [`document`]: stored Yjs documents: validate, merge, diff, project. The only user of yrs.
+//! - [`room`]: the state machine of one workspace on one relay.
+//! - [`feed`]: the change feed: cursors, the SSE text, the state machine of a stream.
+//! - [`api`]: HTTP decisions: routes, problems, tokens.
+//!
+//! The shells are thin loops around it:
+//!
+//! - `edge` (feature `edge`): the Cloudflare Worker and its Durable Object.
+//! - `relay_deno` (feature `relay-deno`): the facade that the Deno relay loads.
+//!
+//! `docs/ARCHITECTURE.md` says who may use whom; `cargo xtask test` checks it.
+
+pub mod api;
+pub mod document;
+pub mod feed;
+pub mod protocol;
+pub mod room;
+
+#[cfg(feature = "edge")]
+pub mod edge;

@@ -1,0 +1,71 @@
+//! The one encoding of a change: what the log, the feed and a relay's text frame carry.
+
+use serde::{Deserialize, Serialize};
+
+/// One committed change of a workspace. `clock` is gapless and strictly increasing (F1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Position in the workspace's log, from 1.
+    pub clock: u64,
+    /// What happened: see [`ChangeKind`].
+    pub kind: ChangeKind,
+    /// The node, or the root of the subtree. Empty for the workspace itself.
+    pub path: String,
+    /// Who did it: the `sub` of the token, or `relay:<label>` for a flush of several writers.
+    pub actor: String,
+    /// When it was committed, in milliseconds since the Unix epoch.
+    pub at: u64,
+}
+
+/// What a change did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// A node and everything below it are gone.
+    Delete,
+    /// The workspace is gone; nothing follows.
+    DeleteWorkspace,
+    /// A record was changed by a merge patch.
+    Patch,
+    /// A record was written whole.
+    Put,
+    /// A document received a Yjs update.
+    Update,
+}
+
+impl ChangeKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [Self::Delete, Self::DeleteWorkspace, Self::Patch, Self::Put, Self::Update];
+
+    /// The name on the wire and in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::DeleteWorkspace => "delete_workspace",
+            Self::Patch => "patch",
+            Self::Put => "put",
+            Self::Update => "update",
+        }
+    }
+
+    /// The kind of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serde_and_as_str_agree() {
+        for kind in ChangeKind::ALL {
+            assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.as_str()));
+            assert_eq!(ChangeKind::parse(kind.as_str()), Some(kind));
+        }
+    }
+}
