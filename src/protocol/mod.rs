@@ -7,6 +7,7 @@ pub mod change;
 pub mod close;
 pub mod control;
 pub mod error;
+pub mod json;
 pub mod limits;
 pub mod message;
 pub mod varint;

@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
         loop {
             let byte = self.u8()?;
             let bits = u64::from(byte & 0x7f);
-            if shift > 49 && bits >> (53u32.saturating_sub(shift)) != 0 {
+            if shift >= 49 && bits >> (53u32.saturating_sub(shift)) != 0 {
                 return Err(DecodeError::VarintTooLarge);
             }
             value |= bits << shift;
