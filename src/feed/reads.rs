@@ -216,11 +216,15 @@ mod tests {
         assert!(reads.take_answered().is_some());
         reads.settle(Outcome::Moved, 8, false, 20);
         assert_eq!(reads.timeout(), 270, "the page reached 8");
-        reads.start(Asked::After(8), 270);
-        reads.request(9, 280);
+        let mut now = 270;
+        for _ in 0..8 {
+            now += answered(&mut reads, Outcome::Quiet, now);
+        }
+        reads.start(Asked::After(8), now);
+        reads.request(9, now + 10);
         assert!(reads.take_answered().is_some());
-        reads.settle(Outcome::Quiet, 8, false, 290);
-        assert_eq!(reads.timeout(), 540, "at once, but not in a loop");
+        reads.settle(Outcome::Quiet, 8, false, now + 20);
+        assert_eq!(reads.timeout(), now + 270, "soon, but not in a loop");
     }
 
     #[test]
@@ -237,5 +241,10 @@ mod tests {
         reads.start(Asked::After(5), 40_000);
         assert_eq!(reads.take_answered(), Some(Asked::After(5)));
         assert_eq!(reads.take_answered(), None);
+        reads.start(Asked::After(6), 50_000);
+        reads.expire(60_000);
+        reads.start(Asked::After(7), 70_000);
+        reads.fail(70_001);
+        assert_eq!(reads.take_answered(), None, "the read before the failed one was replaced");
     }
 }

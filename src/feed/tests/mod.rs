@@ -308,6 +308,21 @@ fn f05_a_live_room_is_bridged_and_polled_no_more_but_for_the_safety_read() {
 }
 
 #[test]
+fn f05_one_read_at_once_finds_what_was_committed_while_the_bridge_opened() {
+    let mut bench = Bench::at(10);
+    let quiet = bench.now + 20_000;
+    bench.idle(&page([], 10), quiet);
+    bench.wait(5_000);
+    assert_eq!(bench.drain().1, [read(10)]);
+    bench.answer(LogPage { live: true, ..page([], 10) });
+    assert_eq!(bench.drain().1, [Output::OpenBridge]);
+    bench.wait(1_000);
+    assert_eq!(bench.drain(), (vec![], vec![]), "the pause of a quiet stream is 5 s");
+    bench.stream.handle_bridge_open(bench.now);
+    assert_eq!(bench.drain().1, [read(10)]);
+}
+
+#[test]
 fn f05_when_the_bridge_closes_the_stream_polls_at_once() {
     let mut bench = Bench::bridged_at(10);
     bench.wait(5_000);
@@ -575,6 +590,7 @@ fn a_slow_reader_costs_bounded_memory_and_loses_nothing() {
     for _ in 0..10 {
         bench.wait(20_000);
     }
+    let comments = bench.reader.comments;
     let mut texts = Vec::new();
     while let Some(output) = bench.stream.poll_output() {
         if let Output::Write(text) = output {
@@ -584,6 +600,7 @@ fn a_slow_reader_costs_bounded_memory_and_loses_nothing() {
     let bytes: usize = texts.iter().map(String::len).sum();
     assert!(bytes <= MAX_QUEUED_BYTES + 1_024, "{bytes} bytes");
     let events: Vec<_> = texts.iter().flat_map(|text| bench.reader.read(text)).collect();
+    assert_eq!(bench.reader.comments, comments, "heartbeats do not pile up behind text that waits");
     let clocks = events.iter().filter(|event| event.name == "change").count();
     assert_eq!(bench.reader.last_event_id, clocks.to_string(), "a gapless beginning");
     bench.answer(page((clocks as u64 + 1)..=20_000, 20_000));
