@@ -1,0 +1,252 @@
+//! Stored updates: merge, diff by state vector, holes, chunks.
+//!
+//! Works on the encoding. No document is built, so nothing is lost that yrs would not keep
+//! (bigint, minus zero, the order of keys), and the cost is that of reading the bytes once.
+
+use std::collections::BTreeMap;
+
+use super::error::DocumentError;
+use super::splice::{ClientWriter, Piece, write_tail};
+use super::walk::{Body, Id, Parent, Struct, Visitor, walk};
+use crate::protocol::error::DecodeError;
+use crate::protocol::varint::{Reader, write_var_uint};
+
+/// The update that changes nothing: no structs, no deletes.
+pub const EMPTY_UPDATE: [u8; 2] = [0, 0];
+
+/// One update with the effect of all of them, in any order and with repeats. Text that was typed
+/// in a row becomes one struct, as in a Yjs document. No update gives [`EMPTY_UPDATE`]; one is
+/// copied without decoding.
+pub fn merge(updates: &[&[u8]]) -> Result<Vec<u8>, DocumentError> {
+    match updates {
+        [] => Ok(EMPTY_UPDATE.to_vec()),
+        [only] => Ok(only.to_vec()),
+        _ => Ok(Merge::of(updates)?.write(false)?),
+    }
+}
+
+/// The update in a form that yrs can load, for those who need its document to make edits: one form
+/// of each struct, and each client only up to its first hole, which is what Yjs applies too.
+/// Fails on the contents that yrs misreads.
+pub fn for_yrs(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    if let Some(what) = super::replica::Replica::load(update)?.unknown_to_yrs() {
+        return Err(DocumentError::Unsupported(what));
+    }
+    Ok(Merge::of(&[update])?.write(true)?)
+}
+
+/// What of `update` somebody lacks who has `state_vector`, with all its deletes, as
+/// `Y.diffUpdate` gives it. An empty state vector gives a copy without decoding.
+pub fn diff(update: &[u8], state_vector: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    if matches!(state_vector, [] | [0]) {
+        return Ok(update.to_vec());
+    }
+    let mut diff = Diff { known: read_state_vector(state_vector)?, ..Diff::default() };
+    let deletes = walk(update, &mut diff)?;
+    diff.end_client();
+    let mut out = Vec::with_capacity(diff.out.len().saturating_add(deletes.len()).saturating_add(2));
+    write_var_uint(&mut out, diff.clients);
+    out.extend_from_slice(&diff.out);
+    out.extend_from_slice(deletes);
+    Ok(out)
+}
+
+/// The state vector of `update`, encoded: for each client the clock up to which nothing is
+/// missing. It stops before a hole, and a client whose structs do not begin at 0 is not in it (D5).
+pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    let mut holes = Holes::default();
+    walk(update, &mut holes)?;
+    let mut out = Vec::new();
+    write_var_uint(&mut out, holes.complete.len() as u64);
+    for (client, end) in holes.complete.iter().rev() {
+        write_var_uint(&mut out, *client);
+        write_var_uint(&mut out, u64::from(*end));
+    }
+    Ok(out)
+}
+
+/// Whether `update` depends on structs that it does not hold (D5): a gap in a client's structs, or
+/// an origin, a parent or a delete that points past what is there.
+pub fn has_hole(update: &[u8]) -> Result<bool, DocumentError> {
+    let mut holes = Holes::default();
+    walk(update, &mut holes)?;
+    let complete = |client| holes.complete.get(client).copied().unwrap_or(0);
+    Ok(holes.gap || holes.wanted.iter().any(|(client, end)| *end > complete(client)))
+}
+
+/// `bytes` in slices of at most `max` bytes (at least 1), for storage with a limit on values.
+pub fn chunks(bytes: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
+    bytes.chunks(max.max(1))
+}
+
+fn read_state_vector(bytes: &[u8]) -> Result<BTreeMap<u64, u32>, DecodeError> {
+    super::validate::validate_state_vector(bytes)?;
+    let mut reader = Reader::new(bytes);
+    let mut known = BTreeMap::new();
+    for _ in 0..reader.var_uint()? {
+        let client = reader.var_uint()?;
+        known.insert(client, u32::try_from(reader.var_uint()?).unwrap_or(u32::MAX));
+    }
+    Ok(known)
+}
+
+/// Everything that some updates hold, by client.
+#[derive(Default)]
+struct Merge<'a> {
+    structs: BTreeMap<u64, Vec<Piece<'a>>>,
+    deletes: BTreeMap<u64, Vec<(u32, u32)>>,
+}
+
+impl<'a> Merge<'a> {
+    fn of(updates: &[&'a [u8]]) -> Result<Self, DecodeError> {
+        let mut merge = Self::default();
+        for update in updates {
+            walk(update, &mut merge)?;
+        }
+        Ok(merge)
+    }
+
+    fn write(self, stop_at_hole: bool) -> Result<Vec<u8>, DecodeError> {
+        let mut blocks = Vec::new();
+        let mut clients: u64 = 0;
+        // Highest client first, as Yjs writes them: that is the cheaper order to integrate.
+        for (client, mut pieces) in self.structs.into_iter().rev() {
+            // Stable: of two structs with one id the earlier update's is kept.
+            pieces.sort_by_key(|piece| piece.clock);
+            let mut writer = ClientWriter::new(client);
+            for piece in &pieces {
+                if stop_at_hole && piece.clock > writer.end() {
+                    break;
+                }
+                writer.add(piece)?;
+            }
+            clients = clients.saturating_add(u64::from(writer.finish(&mut blocks)));
+        }
+        let mut out = Vec::with_capacity(blocks.len().saturating_add(16));
+        write_var_uint(&mut out, clients);
+        out.extend_from_slice(&blocks);
+        write_var_uint(&mut out, self.deletes.len() as u64);
+        for (client, ranges) in self.deletes.into_iter().rev() {
+            let ranges = union(ranges);
+            write_var_uint(&mut out, client);
+            write_var_uint(&mut out, ranges.len() as u64);
+            for (start, end) in ranges {
+                write_var_uint(&mut out, u64::from(start));
+                write_var_uint(&mut out, u64::from(end.saturating_sub(start)));
+            }
+        }
+        Ok(out)
+    }
+}
+
+impl<'a> Visitor<'a> for Merge<'a> {
+    fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
+        if !matches!(part.body, Body::Skip) {
+            self.structs.entry(part.id.client).or_default().push(Piece::of(part));
+        }
+        Ok(())
+    }
+
+    fn visit_delete(&mut self, first: Id, len: u32) -> Result<(), DecodeError> {
+        let range = (first.clock, first.clock.saturating_add(len));
+        self.deletes.entry(first.client).or_default().push(range);
+        Ok(())
+    }
+}
+
+/// Ranges (start, end) in order, with those that touch joined.
+fn union(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    ranges.sort_unstable();
+    let mut joined: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+    for (start, end) in ranges {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// Copies the structs that are not known yet.
+#[derive(Default)]
+struct Diff {
+    known: BTreeMap<u64, u32>,
+    clients: u64,
+    out: Vec<u8>,
+    current: Option<(u64, u32)>,
+    structs: u64,
+    block: Vec<u8>,
+}
+
+impl Diff {
+    fn end_client(&mut self) {
+        if let Some((client, start)) = self.current.take() {
+            write_var_uint(&mut self.out, self.structs);
+            write_var_uint(&mut self.out, client);
+            write_var_uint(&mut self.out, u64::from(start));
+            self.out.append(&mut self.block);
+            self.clients = self.clients.saturating_add(1);
+            self.structs = 0;
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for Diff {
+    fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
+        let mut offset = 0;
+        if self.current.is_none_or(|(client, _)| client != part.id.client) {
+            self.end_client();
+            let known = self.known.get(&part.id.client).copied().unwrap_or(0);
+            // A block must not begin with a hole.
+            if part.end() <= known || matches!(part.body, Body::Skip) {
+                return Ok(());
+            }
+            offset = known.saturating_sub(part.id.clock);
+            self.current = Some((part.id.client, part.id.clock.saturating_add(offset)));
+        }
+        self.structs = self.structs.saturating_add(1);
+        write_tail(&mut self.block, part, offset)
+    }
+
+    fn visit_delete(&mut self, _first: Id, _len: u32) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}
+
+/// How far each client is complete, and how far it is needed.
+#[derive(Default)]
+struct Holes {
+    complete: BTreeMap<u64, u32>,
+    wanted: BTreeMap<u64, u32>,
+    gap: bool,
+}
+
+impl Holes {
+    fn want(&mut self, id: Id) {
+        let end = self.wanted.entry(id.client).or_default();
+        *end = (*end).max(id.clock.saturating_add(1));
+    }
+}
+
+impl<'a> Visitor<'a> for Holes {
+    fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
+        let complete = self.complete.get(&part.id.client).copied().unwrap_or(0);
+        if matches!(part.body, Body::Skip) || part.id.clock != complete {
+            self.gap = true;
+            return Ok(());
+        }
+        self.complete.insert(part.id.client, part.end());
+        if let Body::Item(item) = part.body {
+            let parent = if let Some(Parent::Id(id)) = item.parent { Some(id) } else { None };
+            for id in [item.origin, item.right_origin, parent].into_iter().flatten() {
+                self.want(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_delete(&mut self, first: Id, len: u32) -> Result<(), DecodeError> {
+        self.want(Id { client: first.client, clock: first.clock.saturating_add(len).saturating_sub(1) });
+        Ok(())
+    }
+}

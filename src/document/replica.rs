@@ -1,0 +1,432 @@
+//! The structs of an update in document order: Yjs's integration, for reading only.
+//!
+//! Nodes live in one vector and point at each other by index, so that a hostile update can at most
+//! give a strange document. What waits for missing structs is left out, as in Yjs.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::error::DocumentError;
+use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, Visitor, walk};
+use crate::protocol::error::DecodeError;
+
+pub(super) type NodeIndex = usize;
+pub(super) type TypeIndex = usize;
+
+/// A document as far as its structs are there.
+#[derive(Default)]
+pub(super) struct Replica<'a> {
+    nodes: Vec<Node<'a>>,
+    types: Vec<SharedType<'a>>,
+    roots: BTreeMap<&'a str, TypeIndex>,
+    /// Nodes of each client by clock, without gaps from 0.
+    clients: BTreeMap<u64, Vec<NodeIndex>>,
+}
+
+/// A shared type: a list, a map, or both.
+#[derive(Default)]
+pub(super) struct SharedType<'a> {
+    start: Option<NodeIndex>,
+    /// The newest item of each key.
+    pub keys: BTreeMap<&'a str, NodeIndex>,
+}
+
+/// A run of elements, or a collected one, which has no parent.
+pub(super) struct Node<'a> {
+    id: Id,
+    pub len: u32,
+    pub deleted: bool,
+    pub content: Content<'a>,
+    /// The text of string content, after splits.
+    pub text: Cow<'a, str>,
+    /// How many encoded elements come before those of this node.
+    pub skipped: u32,
+    /// The type that this node holds.
+    pub holds: Option<TypeIndex>,
+    origin: Option<Id>,
+    right_origin: Option<Id>,
+    left: Option<NodeIndex>,
+    right: Option<NodeIndex>,
+    parent: Option<TypeIndex>,
+    key: Option<&'a str>,
+}
+
+impl<'a> Replica<'a> {
+    /// Integrates all of `update` that does not wait for something missing.
+    pub fn load(update: &'a [u8]) -> Result<Self, DocumentError> {
+        let mut queue = Queue::default();
+        walk(update, &mut queue)?;
+        let mut replica = Self::default();
+        let clients: Vec<u64> = queue.structs.keys().rev().copied().collect();
+        for client in clients {
+            replica.integrate_from(client, &mut queue);
+        }
+        for (first, len) in queue.deletes {
+            replica.delete(first, len);
+        }
+        Ok(replica)
+    }
+
+    pub fn roots(&self) -> &BTreeMap<&'a str, TypeIndex> {
+        &self.roots
+    }
+
+    pub fn shared_type(&self, index: TypeIndex) -> Option<&SharedType<'a>> {
+        self.types.get(index)
+    }
+
+    pub fn node(&self, index: NodeIndex) -> Option<&Node<'a>> {
+        self.nodes.get(index)
+    }
+
+    /// The nodes of a type's list that are not deleted, in order.
+    pub fn list(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
+        let mut next = self.types.get(index).and_then(|shared| shared.start);
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(next?)?;
+            next = node.right;
+            Some(node)
+        })
+        .filter(|node| !node.deleted)
+    }
+
+    /// The first thing in here that yrs 0.28 does not read as Yjs does, if there is one.
+    pub fn unknown_to_yrs(&self) -> Option<&'static str> {
+        self.nodes.iter().find_map(|node| match node.content {
+            // It reads one element more than there is.
+            Content::Json(_) => Some("values of a Yjs before version 13"),
+            // It does not read the name.
+            Content::Type(TypeRef::XmlHook(_)) => Some("XML hooks"),
+            _ => None,
+        })
+    }
+
+    /// Integrates the structs of `client`, and first those of others that they need. A ring of
+    /// clients that wait for each other stays out.
+    fn integrate_from(&mut self, client: u64, queue: &mut Queue<'a>) {
+        let mut waiting = vec![client];
+        while let Some(client) = waiting.last().copied() {
+            let Some(part) = queue.structs.get(&client).and_then(|parts| parts.front()).copied() else {
+                waiting.pop();
+                continue;
+            };
+            match self.missing(&part) {
+                None => {
+                    self.integrate(&part);
+                    if let Some(parts) = queue.structs.get_mut(&client) {
+                        parts.pop_front();
+                    }
+                }
+                Some(other) if queue.has(other) && !waiting.contains(&other) => waiting.push(other),
+                Some(_) => {
+                    queue.structs.remove(&client);
+                    waiting.pop();
+                }
+            }
+        }
+    }
+
+    fn end(&self, client: u64) -> u32 {
+        let last = self.clients.get(&client).and_then(|list| self.node(*list.last()?));
+        last.map_or(0, |node| node.id.clock.saturating_add(node.len))
+    }
+
+    /// A client of which `part` needs more than there is.
+    fn missing(&self, part: &Struct<'a>) -> Option<u64> {
+        let Body::Item(item) = part.body else { return None };
+        let parent = if let Some(Parent::Id(id)) = item.parent { Some(id) } else { None };
+        let needed = [item.origin, item.right_origin, parent].into_iter().flatten();
+        needed.filter(|id| id.clock >= self.end(id.client)).map(|id| id.client).next()
+    }
+
+    fn integrate(&mut self, part: &Struct<'a>) {
+        match part.body {
+            Body::Skip => {}
+            Body::Gc => drop(self.push(Node::collected(part))),
+            Body::Item(item) => self.integrate_item(part, &item),
+        }
+    }
+
+    fn integrate_item(&mut self, part: &Struct<'a>, item: &Item<'a>) {
+        let left = item.origin.and_then(|id| self.ending_at(id));
+        let right = item.right_origin.and_then(|id| self.starting_at(id));
+        let Some((parent, key)) = self.parent_of(item, left, right) else {
+            self.push(Node::collected(part));
+            return;
+        };
+        let mut node = Node { parent: Some(parent), key, ..Node::of(part, item) };
+        if let Content::Type(_) = item.content {
+            node.holds = Some(self.types.len());
+            self.types.push(SharedType::default());
+        }
+        let left = self.place(&node, left, right);
+        let index = self.push(node);
+        self.link(index, parent, key, left);
+    }
+
+    /// The type and key that an item belongs to; nothing if it hangs on something collected.
+    fn parent_of(
+        &mut self,
+        item: &Item<'a>,
+        left: Option<NodeIndex>,
+        right: Option<NodeIndex>,
+    ) -> Option<(TypeIndex, Option<&'a str>)> {
+        let mut found = None;
+        for neighbour in [left, right].into_iter().flatten() {
+            let node = self.node(neighbour)?;
+            let place = (node.parent?, node.key);
+            found = found.or(Some(place));
+        }
+        match item.parent {
+            None => found,
+            Some(Parent::Root(name)) => Some((self.root(name), item.parent_sub)),
+            Some(Parent::Id(id)) => {
+                let holder = self.node(self.find(id)?.1)?;
+                Some((holder.holds?, item.parent_sub))
+            }
+        }
+    }
+
+    fn root(&mut self, name: &'a str) -> TypeIndex {
+        *self.roots.entry(name).or_insert_with(|| {
+            self.types.push(SharedType::default());
+            self.types.len().saturating_sub(1)
+        })
+    }
+
+    /// Where in the list `node` goes: after the node this returns. The conflict rules of YATA.
+    fn place(&self, node: &Node<'a>, left: Option<NodeIndex>, right: Option<NodeIndex>) -> Option<NodeIndex> {
+        let mut next = match left {
+            Some(left) => self.node(left).and_then(|left| left.right),
+            None => self.first(node.parent, node.key),
+        };
+        if next == right {
+            return left;
+        }
+        let mut after = left;
+        let mut conflicting = BTreeSet::new();
+        let mut before_origin = BTreeSet::new();
+        while let Some((index, other)) = next.filter(|_| next != right).and_then(|i| Some((i, self.node(i)?)))
+        {
+            before_origin.insert(index);
+            conflicting.insert(index);
+            if other.origin == node.origin {
+                if other.id.client < node.id.client {
+                    after = Some(index);
+                    conflicting.clear();
+                } else if other.right_origin == node.right_origin {
+                    break;
+                }
+            } else {
+                let origin = other.origin.and_then(|id| self.find(id)).map(|(_, index)| index);
+                match origin {
+                    Some(origin) if before_origin.contains(&origin) => {
+                        if !conflicting.contains(&origin) {
+                            after = Some(index);
+                            conflicting.clear();
+                        }
+                    }
+                    _ => break,
+                }
+            }
+            next = other.right;
+        }
+        after
+    }
+
+    /// First node of a list, or of the items of one key.
+    fn first(&self, parent: Option<TypeIndex>, key: Option<&str>) -> Option<NodeIndex> {
+        let shared = self.types.get(parent?)?;
+        let Some(key) = key else { return shared.start };
+        let mut first = shared.keys.get(key).copied()?;
+        while let Some(before) = self.node(first).and_then(|node| node.left) {
+            first = before;
+        }
+        Some(first)
+    }
+
+    fn link(&mut self, index: NodeIndex, parent: TypeIndex, key: Option<&'a str>, left: Option<NodeIndex>) {
+        let right = match left {
+            Some(left) => self.nodes.get_mut(left).and_then(|node| node.right.replace(index)),
+            None => self.first(Some(parent), key),
+        };
+        if let Some(node) = self.nodes.get_mut(index) {
+            node.left = left;
+            node.right = right;
+        }
+        if let Some(node) = right.and_then(|right| self.nodes.get_mut(right)) {
+            node.left = Some(index);
+        }
+        let Some(shared) = self.types.get_mut(parent) else { return };
+        match key {
+            Some(key) if right.is_none() => drop(shared.keys.insert(key, index)),
+            None if left.is_none() => shared.start = Some(index),
+            _ => {}
+        }
+    }
+
+    fn push(&mut self, node: Node<'a>) -> NodeIndex {
+        let index = self.nodes.len();
+        self.clients.entry(node.id.client).or_default().push(index);
+        self.nodes.push(node);
+        index
+    }
+
+    /// The node that holds `id`: its place among its client's, and its index.
+    fn find(&self, id: Id) -> Option<(usize, NodeIndex)> {
+        let list = self.clients.get(&id.client)?;
+        let starts_by = |index: &NodeIndex| self.node(*index).is_some_and(|node| node.id.clock <= id.clock);
+        let place = list.partition_point(starts_by).checked_sub(1)?;
+        Some((place, *list.get(place)?))
+    }
+
+    /// The node whose first element is `id`, split off if need be.
+    fn starting_at(&mut self, id: Id) -> Option<NodeIndex> {
+        let (place, index) = self.find(id)?;
+        let node = self.node(index)?;
+        let offset = id.clock.saturating_sub(node.id.clock);
+        if offset == 0 || node.parent.is_none() { Some(index) } else { self.split(place, index, offset) }
+    }
+
+    /// The node whose last element is `id`, split off if need be.
+    fn ending_at(&mut self, id: Id) -> Option<NodeIndex> {
+        let (place, index) = self.find(id)?;
+        let node = self.node(index)?;
+        let offset = id.clock.saturating_sub(node.id.clock).saturating_add(1);
+        if offset < node.len && node.parent.is_some() {
+            self.split(place, index, offset)?;
+        }
+        Some(index)
+    }
+
+    /// Cuts the node at `index` after `offset` elements and returns the second half.
+    fn split(&mut self, place: usize, index: NodeIndex, offset: u32) -> Option<NodeIndex> {
+        let new = self.nodes.len();
+        let half = self.nodes.get_mut(index)?.split_off(offset);
+        let (right, parent, key) = (half.right, half.parent, half.key);
+        self.clients.get_mut(&half.id.client)?.insert(place.saturating_add(1), new);
+        self.nodes.push(Node { left: Some(index), ..half });
+        self.nodes.get_mut(index)?.right = Some(new);
+        match right {
+            Some(right) => self.nodes.get_mut(right)?.left = Some(new),
+            None => {
+                if let (Some(key), Some(shared)) = (key, parent.and_then(|parent| self.types.get_mut(parent)))
+                {
+                    shared.keys.insert(key, new);
+                }
+            }
+        }
+        Some(new)
+    }
+
+    fn delete(&mut self, first: Id, len: u32) {
+        let mut clock = first.clock;
+        let end = clock.saturating_add(len).min(self.end(first.client));
+        while clock < end {
+            let Some(index) = self.starting_at(Id { client: first.client, clock }) else { return };
+            let Some(node) = self.node(index) else { return };
+            let mut after = node.id.clock.saturating_add(node.len);
+            if after > end && node.parent.is_some() {
+                self.starting_at(Id { client: first.client, clock: end });
+                after = end;
+            }
+            if let Some(node) = self.nodes.get_mut(index) {
+                node.deleted = true;
+            }
+            clock = after;
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    fn of(part: &Struct<'a>, item: &Item<'a>) -> Self {
+        Self {
+            id: part.id,
+            len: part.len,
+            deleted: matches!(item.content, Content::Deleted),
+            content: item.content,
+            text: if let Content::String(text) = item.content { text.into() } else { Cow::default() },
+            skipped: 0,
+            holds: None,
+            origin: item.origin,
+            right_origin: item.right_origin,
+            left: None,
+            right: None,
+            parent: None,
+            key: None,
+        }
+    }
+
+    fn collected(part: &Struct<'a>) -> Self {
+        let content = Content::Deleted;
+        let item =
+            Item { info: 0, origin: None, right_origin: None, parent: None, parent_sub: None, content };
+        Self::of(part, &item)
+    }
+
+    /// Keeps the first `offset` elements and returns the rest.
+    fn split_off(&mut self, offset: u32) -> Self {
+        let clock = self.id.clock.saturating_add(offset);
+        let (before, after) = split_text(&self.text, offset);
+        let half = Self {
+            id: Id { client: self.id.client, clock },
+            len: self.len.saturating_sub(offset),
+            text: Cow::Owned(after),
+            skipped: self.skipped.saturating_add(offset),
+            origin: Some(Id { client: self.id.client, clock: clock.saturating_sub(1) }),
+            ..*self
+        };
+        self.len = offset;
+        self.text = Cow::Owned(before);
+        half
+    }
+}
+
+/// Both sides of a cut after `offset` UTF-16 code units. A character that is cut becomes U+FFFD
+/// on both sides, as in Yjs.
+fn split_text(text: &str, offset: u32) -> (String, String) {
+    let mut units: u32 = 0;
+    for (at, next) in text.char_indices() {
+        if units >= offset {
+            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+            return (before.to_owned(), after.to_owned());
+        }
+        units = units.saturating_add(next.len_utf16() as u32);
+        if units > offset {
+            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+            let after = after.get(next.len_utf8()..).unwrap_or_default();
+            return (format!("{before}\u{fffd}"), format!("\u{fffd}{after}"));
+        }
+    }
+    (text.to_owned(), String::new())
+}
+
+/// The parts of an update, still to be integrated.
+#[derive(Default)]
+struct Queue<'a> {
+    structs: BTreeMap<u64, VecDeque<Struct<'a>>>,
+    deletes: Vec<(Id, u32)>,
+}
+
+impl Queue<'_> {
+    fn has(&self, client: u64) -> bool {
+        self.structs.get(&client).is_some_and(|parts| !parts.is_empty())
+    }
+}
+
+impl<'a> Visitor<'a> for Queue<'a> {
+    /// Keeps each client up to its first hole.
+    fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
+        let parts = self.structs.entry(part.id.client).or_default();
+        let end = parts.back().map_or(0, Struct::end);
+        if part.id.clock == end && !matches!(part.body, Body::Skip) {
+            parts.push_back(*part);
+        }
+        Ok(())
+    }
+
+    fn visit_delete(&mut self, first: Id, len: u32) -> Result<(), DecodeError> {
+        self.deletes.push((first, len));
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Writes structs back as bytes: whole, without their first elements, or joined to the one before.
+//!
+//! Copies what it does not have to change, so no value is decoded and none can be lost.
+
+use super::value::skip_any;
+use super::walk::{Body, Content, HAS_ORIGIN, HAS_PARENT_SUB, Id, Item, Parent, REF_GC, REF_SKIP, Struct};
+use super::walk::{read_struct, skip_json_element};
+use crate::protocol::error::DecodeError;
+use crate::protocol::varint::{Reader, write_var_bytes, write_var_uint};
+
+const REF_DELETED: u8 = 1;
+const REF_JSON: u8 = 2;
+const REF_STRING: u8 = 4;
+const REF_ANY: u8 = 8;
+
+/// Where a struct stands in an update: enough to sort by, and to read it again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'a> {
+    pub clock: u32,
+    pub end: u32,
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Piece<'a> {
+    pub fn of(part: &Struct<'a>) -> Self {
+        Self { clock: part.id.clock, end: part.end(), bytes: part.bytes }
+    }
+
+    fn read(&self, client: u64) -> Result<Struct<'a>, DecodeError> {
+        read_struct(&mut Reader::new(self.bytes), Id { client, clock: self.clock })
+    }
+}
+
+/// Collects the structs of one client, in order, and joins what Yjs would join.
+#[derive(Debug)]
+pub(super) struct ClientWriter {
+    client: u64,
+    start: Option<u32>,
+    end: u32,
+    structs: u64,
+    out: Vec<u8>,
+    run: Option<Run>,
+}
+
+/// A struct that is not written yet because the next one may be a continuation of it.
+#[derive(Debug)]
+struct Run {
+    reference: u8,
+    right_origin: Option<Id>,
+    /// All before the content.
+    head: Vec<u8>,
+    /// Elements; not used by text.
+    count: u32,
+    /// Encoded elements or text; not used by what is only a length.
+    payload: Vec<u8>,
+}
+
+impl ClientWriter {
+    pub fn new(client: u64) -> Self {
+        Self { client, start: None, end: 0, structs: 0, out: Vec::new(), run: None }
+    }
+
+    /// The clock after the last element so far.
+    pub fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Adds what of `piece` is new. A gap before it becomes a Skip, except before the first.
+    pub fn add(&mut self, piece: &Piece<'_>) -> Result<(), DecodeError> {
+        if self.start.is_none() {
+            self.start = Some(piece.clock);
+            self.end = piece.clock;
+        }
+        if piece.end <= self.end {
+            return Ok(());
+        }
+        if piece.clock > self.end {
+            self.flush();
+            self.out.push(REF_SKIP);
+            write_var_uint(&mut self.out, u64::from(piece.clock.saturating_sub(self.end)));
+            self.structs = self.structs.saturating_add(1);
+            self.end = piece.clock;
+        }
+        let offset = self.end.saturating_sub(piece.clock);
+        let part = piece.read(self.client)?;
+        let run = if offset == 0 && self.join(&part) { None } else { Run::of(&part, offset)? };
+        match run {
+            Some(run) => {
+                self.flush();
+                self.run = Some(run);
+            }
+            None if self.end == piece.end => {}
+            None => {
+                self.flush();
+                self.out.extend_from_slice(piece.bytes);
+                self.structs = self.structs.saturating_add(1);
+            }
+        }
+        self.end = piece.end;
+        Ok(())
+    }
+
+    /// Appends `part` to the run before it if Yjs would see them as one struct.
+    fn join(&mut self, part: &Struct<'_>) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        let payload: &[u8] = match part.body {
+            Body::Gc if run.reference == REF_GC => &[],
+            Body::Item(item) => {
+                let before = Id { client: self.client, clock: self.end.saturating_sub(1) };
+                if item.origin != Some(before)
+                    || item.right_origin != run.right_origin
+                    || item.info & HAS_PARENT_SUB != 0
+                {
+                    return false;
+                }
+                match item.content {
+                    Content::Deleted if run.reference == REF_DELETED => &[],
+                    Content::Json(elements) if run.reference == REF_JSON => elements,
+                    Content::Any(elements) if run.reference == REF_ANY => elements,
+                    Content::String(text) if run.reference == REF_STRING => text.as_bytes(),
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        };
+        run.count = run.count.saturating_add(part.len);
+        run.payload.extend_from_slice(payload);
+        self.end = part.end();
+        true
+    }
+
+    fn flush(&mut self) {
+        if let Some(run) = self.run.take() {
+            run.write(&mut self.out);
+            self.structs = self.structs.saturating_add(1);
+        }
+    }
+
+    /// Appends the block of this client, with its header, and says whether there was one.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> bool {
+        self.flush();
+        let Some(start) = self.start else { return false };
+        write_var_uint(out, self.structs);
+        write_var_uint(out, self.client);
+        write_var_uint(out, u64::from(start));
+        out.extend_from_slice(&self.out);
+        true
+    }
+}
+
+impl Run {
+    /// `part` without its first `offset` elements, or nothing if it can neither be cut nor joined.
+    fn of(part: &Struct<'_>, offset: u32) -> Result<Option<Self>, DecodeError> {
+        let count = part.len.saturating_sub(offset);
+        let Body::Item(item) = part.body else {
+            let reference = if matches!(part.body, Body::Gc) { REF_GC } else { REF_SKIP };
+            let head = vec![reference];
+            return Ok(Some(Self { reference, right_origin: None, head, count, payload: Vec::new() }));
+        };
+        let (reference, payload) = match item.content {
+            Content::Deleted => (REF_DELETED, Vec::new()),
+            Content::Json(elements) => {
+                (REF_JSON, skip_elements(elements, offset, skip_json_element)?.to_vec())
+            }
+            Content::Any(elements) => (REF_ANY, skip_elements(elements, offset, skip_any)?.to_vec()),
+            Content::String(text) => (REF_STRING, text_tail(text, offset).into_bytes()),
+            _ => return Ok(None),
+        };
+        let mut head = Vec::new();
+        write_head(&mut head, part.id, &item, offset);
+        Ok(Some(Self { reference, right_origin: item.right_origin, head, count, payload }))
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        if self.reference == REF_STRING {
+            write_var_bytes(out, &self.payload);
+        } else {
+            write_var_uint(out, u64::from(self.count));
+            out.extend_from_slice(&self.payload);
+        }
+    }
+}
+
+/// Appends `part` without its first `offset` elements (fewer than it has).
+pub(super) fn write_tail(out: &mut Vec<u8>, part: &Struct<'_>, offset: u32) -> Result<(), DecodeError> {
+    match if offset == 0 { None } else { Run::of(part, offset)? } {
+        Some(run) => run.write(out),
+        None => out.extend_from_slice(part.bytes),
+    }
+    Ok(())
+}
+
+/// All of an item before its content. Cut inside, it follows the element before the cut.
+fn write_head(out: &mut Vec<u8>, id: Id, item: &Item<'_>, offset: u32) {
+    let before_cut = Id { client: id.client, clock: id.clock.saturating_add(offset).saturating_sub(1) };
+    let origin = if offset == 0 { item.origin } else { Some(before_cut) };
+    out.push(if origin.is_some() { item.info | HAS_ORIGIN } else { item.info });
+    for id in [origin, item.right_origin].into_iter().flatten() {
+        write_id(out, id);
+    }
+    if origin.is_some() {
+        return;
+    }
+    match item.parent {
+        Some(Parent::Root(name)) => {
+            out.push(1);
+            write_var_bytes(out, name.as_bytes());
+        }
+        Some(Parent::Id(id)) => {
+            out.push(0);
+            write_id(out, id);
+        }
+        None => {}
+    }
+    if let Some(key) = item.parent_sub {
+        write_var_bytes(out, key.as_bytes());
+    }
+}
+
+fn write_id(out: &mut Vec<u8>, id: Id) {
+    write_var_uint(out, id.client);
+    write_var_uint(out, u64::from(id.clock));
+}
+
+fn skip_elements<'a>(
+    elements: &'a [u8],
+    offset: u32,
+    skip: fn(&mut Reader<'a>) -> Result<(), DecodeError>,
+) -> Result<&'a [u8], DecodeError> {
+    let mut reader = Reader::new(elements);
+    for _ in 0..offset {
+        skip(&mut reader)?;
+    }
+    Ok(reader.rest())
+}
+
+/// Text after `offset` UTF-16 code units. Of a character cut in half the rest is U+FFFD, as in Yjs.
+fn text_tail(text: &str, offset: u32) -> String {
+    let mut left = usize::try_from(offset).unwrap_or(usize::MAX);
+    let mut chars = text.chars();
+    while left > 0 {
+        let Some(next) = chars.next() else { break };
+        if next.len_utf16() > left {
+            return format!("\u{fffd}{}", chars.as_str());
+        }
+        left = left.saturating_sub(next.len_utf16());
+    }
+    chars.as_str().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_in_utf16_code_units() {
+        assert_eq!(text_tail("abc", 0), "abc");
+        assert_eq!(text_tail("aé👍z", 2), "👍z");
+        assert_eq!(text_tail("aé👍z", 3), "\u{fffd}z");
+        assert_eq!(text_tail("aé👍z", 4), "z");
+        assert_eq!(text_tail("a", 9), "");
+    }
+
+    #[test]
+    fn a_cut_item_follows_the_element_before_the_cut() {
+        // Client 11, clock 0, root "t", text "hello".
+        let bytes = [4, 1, 1, b't', 5, b'h', b'e', b'l', b'l', b'o'];
+        let part = read_struct(&mut Reader::new(&bytes), Id { client: 11, clock: 0 }).unwrap();
+        let mut out = Vec::new();
+        write_tail(&mut out, &part, 2).unwrap();
+        assert_eq!(out, [0x84, 11, 1, 3, b'l', b'l', b'o']);
+        out.clear();
+        write_tail(&mut out, &part, 0).unwrap();
+        assert_eq!(out, bytes);
+    }
+}
