@@ -113,7 +113,8 @@ fn topics(message: &Map<String, Value>) -> Result<Vec<String>, ControlError> {
 #[must_use]
 pub fn change(change: &Change) -> String {
     json!({
-        "type": "change", "clock": change.clock, "kind": change.kind, "path": change.path, "actor": change.actor,
+        "type": "change", "clock": change.clock, "kind": change.kind, "path": change.path,
+        "actor": change.actor, "at": change.at,
     })
     .to_string()
 }

@@ -1,1 +1,338 @@
-//! TODO
+//! The state machine of one workspace on one relay.
+//!
+//! A room owns its connections, the pending tail of each document in use, and nothing that D1,
+//! the attachments or the clients cannot rebuild. It must not do I/O, read a clock, draw a random
+//! number or decode a document to forward an update.
+//!
+//! # How to drive it
+//!
+//! - Events: `handle_open`, `handle_frame`, `handle_text`, `handle_close`, `handle_change`,
+//!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_timeout`. Each takes `now`, in
+//!   milliseconds. None fails because of what a peer sent: it queues [`Action::Close`].
+//! - Outputs: after every event call [`Room::poll_action`] until it returns `None`, do what each
+//!   says in that order, then call [`Room::poll_timeout`] and arrange for `handle_timeout` then.
+//! - Rebuild: [`Room::restore`] makes the room again from the attachments after hibernation.
+//! - Getters: [`Room::clients`], [`Room::is_idle`].
+
+mod action;
+mod awareness;
+mod config;
+mod document;
+mod frames;
+mod outbox;
+mod restore;
+mod session;
+mod signaling;
+mod storage;
+mod tail;
+mod text;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use action::{Action, Frame, Persist};
+pub use config::RoomConfig;
+pub use session::{Attachment, SessionId, SessionInfo, SessionKind};
+pub use storage::{Persisted, StoreError, Stored};
+
+use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
+use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::close::CloseCode;
+use crate::protocol::{Timestamp, control, message};
+use document::Document;
+use session::Session;
+use tail::Waiting;
+
+/// One workspace on one relay. See the module for how to drive it.
+#[derive(Debug)]
+pub struct Room {
+    config: RoomConfig,
+    sessions: BTreeMap<SessionId, Session>,
+    documents: BTreeMap<String, Document>,
+    actions: VecDeque<Action>,
+    next_session: SessionId,
+    /// No session ends before this time.
+    next_expiry: Timestamp,
+    /// When the listener lease ends, as far as the room knows (R3).
+    lease_until: Timestamp,
+    /// Nothing is due before this time. A lower bound: frames only ever lower it, so that they need
+    /// not look at every document, and `handle_timeout` works it out anew.
+    due: Option<Timestamp>,
+}
+
+/// Why a connection is not let in. The upgrade is answered with 429.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The room is full.
+    RoomFull,
+    /// This person or program has too many connections in the room.
+    TooManyConnections,
+}
+
+impl Room {
+    /// An empty room.
+    #[must_use]
+    pub fn new(config: RoomConfig) -> Self {
+        Self {
+            config,
+            sessions: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            actions: VecDeque::new(),
+            next_session: 1,
+            next_expiry: Timestamp::MAX,
+            lease_until: 0,
+            due: None,
+        }
+    }
+
+    /// Whether a connection would be let in.
+    pub fn admits(&self, info: &SessionInfo) -> Result<(), Refusal> {
+        if self.sessions.len() >= self.config.max_sessions {
+            return Err(Refusal::RoomFull);
+        }
+        let same = self.sessions.values().filter(|session| session.info.sub == info.sub).count();
+        if same >= self.config.max_sessions_per_subject && info.kind == SessionKind::Client {
+            return Err(Refusal::TooManyConnections);
+        }
+        Ok(())
+    }
+
+    /// Lets a connection in; the shell asks [`Room::admits`] before it upgrades.
+    pub fn handle_open(&mut self, info: SessionInfo, now: Timestamp) -> SessionId {
+        self.expire(now);
+        let id = self.next_session;
+        self.next_session = self.next_session.wrapping_add(1);
+        self.next_expiry = self.next_expiry.min(info.expires_at);
+        self.sessions.insert(id, Session::new(info));
+        self.renew_lease(now);
+        self.attach(id);
+        id
+    }
+
+    /// A connection is gone, for whatever reason. Unknown ones are ignored.
+    pub fn handle_close(&mut self, session: SessionId, now: Timestamp) {
+        self.forget(session, now);
+        self.expire(now);
+    }
+
+    /// A change that is committed in D1, told by the Worker or read from the feed (W7, D3).
+    pub fn handle_change(&mut self, change: &Change, now: Timestamp) {
+        self.expire(now);
+        self.announce(change);
+        match change.kind {
+            ChangeKind::Update => {
+                if let Some(document) = self.documents.get_mut(&change.path) {
+                    document.announced = document.announced.max(change.clock);
+                }
+            }
+            ChangeKind::Delete => self.delete_documents(&change.path, now),
+            ChangeKind::DeleteWorkspace => self.delete_workspace(now),
+            ChangeKind::Patch | ChangeKind::Put => {}
+        }
+        self.work(now);
+    }
+
+    /// Does what is due. Calling it early or twice does no harm.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.expire(now);
+        let stale: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.stale_since.is_some_and(|since| since + self.config.flush_after <= now))
+            .map(|(id, _)| *id)
+            .collect();
+        for session in stale {
+            self.attach(session);
+        }
+        self.work(now);
+    }
+
+    /// The next thing for the shell to do.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to call `handle_timeout`; `None` lets a Durable Object hibernate (D1a).
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    /// Connections that are not bridges.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.sessions.values().filter(|session| session.is_client()).count()
+    }
+
+    /// Whether nothing is connected and nothing is left to save.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.sessions.is_empty() && self.documents.is_empty()
+    }
+
+    // --- connections ---
+
+    /// Closes connections whose token has ended. Lazy: an idle room is not woken for it (W6).
+    fn expire(&mut self, now: Timestamp) {
+        if now < self.next_expiry {
+            return;
+        }
+        let ended: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.info.expires_at <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for session in ended {
+            self.close(session, CloseCode::TokenExpired, "the token expired; connect with a fresh one", now);
+        }
+        self.next_expiry =
+            self.sessions.values().map(|session| session.info.expires_at).min().unwrap_or(Timestamp::MAX);
+    }
+
+    fn close(&mut self, session: SessionId, code: CloseCode, reason: &'static str, now: Timestamp) {
+        if self.sessions.contains_key(&session) {
+            self.actions.push_back(Action::Close { session, code, reason });
+            self.forget(session, now);
+        }
+    }
+
+    /// Forgets a connection: the others learn that its awareness is gone, and the last one out
+    /// makes the room save.
+    fn forget(&mut self, session: SessionId, now: Timestamp) {
+        let Some(gone) = self.sessions.remove(&session) else { return };
+        if let Some(document) = self.documents.get_mut(&gone.info.document) {
+            document.members.retain(|member| *member != session);
+            document.joining.retain(|(joining, _)| *joining != session);
+            let removed = document.awareness.remove(session);
+            if document.members.is_empty() {
+                document.tail.urge(now);
+            }
+            if !removed.is_empty() {
+                let entries: Vec<AwarenessEntry<'_>> = removed
+                    .iter()
+                    .map(|(client, clock)| AwarenessEntry { client: *client, clock: *clock, state: GONE })
+                    .collect();
+                let to = document.members.clone();
+                self.send_binary(to, Frame::Bytes(message::awareness(&wire::encode(&entries))));
+            }
+        }
+        if gone.is_client() && self.clients() == 0 {
+            // Streams go back to polling, so that an empty room costs nothing (F5).
+            let bridges: Vec<SessionId> = self.sessions.keys().copied().collect();
+            for bridge in bridges {
+                self.close(bridge, CloseCode::Done, "nobody is here any more", now);
+            }
+            self.lease_until = 0;
+            self.actions.push_back(Action::Lease { until: 0 });
+        }
+        self.work(now);
+    }
+
+    /// Extends the listener lease when less than half of it is left (R3).
+    fn renew_lease(&mut self, now: Timestamp) {
+        if self.clients() > 0 && self.lease_until < now + self.config.lease / 2 {
+            self.lease_until = now + self.config.lease;
+            self.actions.push_back(Action::Lease { until: self.lease_until });
+        }
+    }
+
+    fn attach(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.stale_since = None;
+        let document = self.documents.get(&session.info.document);
+        let attachment = Attachment {
+            id,
+            info: session.info.clone(),
+            binary: session.binary,
+            text: session.text,
+            changes: session.changes,
+            owned: document.map(|document| document.awareness.owned_entries(id)).unwrap_or_default(),
+            topics: session.topics.clone(),
+            clock: document.map_or(0, |document| document.clock),
+            epoch: document.and_then(|document| document.epoch),
+            lease_until: self.lease_until,
+        };
+        self.actions.push_back(Action::Attach { session: id, attachment: attachment.encode() });
+    }
+
+    // --- sending ---
+
+    fn send_binary(&mut self, to: Vec<SessionId>, frame: Frame) {
+        if !to.is_empty() {
+            self.actions.push_back(Action::SendBinary { to, frame });
+        }
+    }
+
+    fn send_text(&mut self, to: Vec<SessionId>, text: String) {
+        if !to.is_empty() {
+            self.actions.push_back(Action::SendText { to, text });
+        }
+    }
+
+    /// Counts what is sent to a connection, and closes it when it does not read (W9).
+    fn relayed(&mut self, to: &[SessionId], bytes: usize, now: Timestamp) {
+        let mut stalled = Vec::new();
+        for id in to {
+            let Some(session) = self.sessions.get_mut(id) else { continue };
+            session.last_relayed = now;
+            session.unread = session.unread.saturating_add(bytes as u64);
+            if session.unread > self.config.max_unread_bytes {
+                stalled.push(*id);
+            }
+        }
+        for id in stalled {
+            self.close(id, CloseCode::TryLater, "the connection does not keep up; reconnect to catch up", now);
+        }
+    }
+
+    /// Tells a change to everybody who asked for changes.
+    fn announce(&mut self, change: &Change) {
+        let to = self.sessions.iter().filter(|(_, session)| session.changes).map(|(id, _)| *id).collect();
+        self.send_text(to, control::change(change));
+    }
+
+    fn answer_flush(&mut self, waiting: Vec<Waiting>, text: impl Fn(&Waiting) -> String) {
+        for waiting in waiting {
+            if self.sessions.contains_key(&waiting.session) {
+                self.send_text(vec![waiting.session], text(&waiting));
+            }
+        }
+    }
+
+    // --- deletion ---
+
+    fn delete_workspace(&mut self, now: Timestamp) {
+        // Nothing is left to save it to.
+        for document in self.documents.values_mut() {
+            document.tail.clear();
+        }
+        let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for session in everybody {
+            self.close(session, CloseCode::Deleted, "the workspace was deleted", now);
+        }
+    }
+
+    fn delete_documents(&mut self, root: &str, now: Timestamp) {
+        let below = |path: &str| {
+            path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        for (path, document) in &mut self.documents {
+            if below(path) {
+                document.tail.clear();
+            }
+        }
+        let on_it: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.binary && below(&session.info.document))
+            .map(|(id, _)| *id)
+            .collect();
+        for session in on_it {
+            self.close(session, CloseCode::Deleted, "the document was deleted", now);
+        }
+    }
+}

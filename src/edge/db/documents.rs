@@ -1,0 +1,255 @@
+//! Documents: append an update, read them back, compact them (D1, D2).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use serde::Deserialize;
+
+use super::log::{Appended, Entry, Guard, Lease, append, live_until};
+use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use crate::document::checkpoint;
+use crate::protocol::change::ChangeKind;
+use crate::room::Stored;
+
+/// An update to append.
+#[derive(Debug, Clone, Copy)]
+pub struct Append<'a> {
+    /// The workspace.
+    pub workspace: &'a str,
+    /// The document.
+    pub path: &'a str,
+    /// The Yjs update, checked.
+    pub update: &'a [u8],
+    /// The epoch that it belongs to; `None` takes the stored one.
+    pub epoch: Option<u64>,
+    /// Who wrote it.
+    pub actor: &'a str,
+    /// When.
+    pub at: u64,
+    /// The hashed idempotency key and the hash of the request.
+    pub op: Option<(&'a str, &'a str)>,
+    /// What others appended past this clock comes back too.
+    pub after: Option<u64>,
+}
+
+/// An update that is committed.
+#[derive(Debug)]
+pub struct AppendedUpdate {
+    /// Clock of its change.
+    pub clock: u64,
+    /// Whether it created the document.
+    pub created: bool,
+    /// The document's epoch.
+    pub epoch: u64,
+    /// Rows that the document's updates take; many are worth a compaction.
+    pub parts: u64,
+    /// When the listener lease ends (R3).
+    pub live_until: u64,
+    /// What others appended between the clock asked for and this one; `None` when it is too much.
+    pub missed: Option<Vec<Vec<u8>>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    clock: u64,
+    part: u64,
+    data: String,
+}
+
+impl Db {
+    /// Appends an update in one transaction with its change (R1).
+    pub async fn append_update(&self, append_: &Append<'_>) -> Result<AppendedUpdate, DbError> {
+        let Append { workspace, path, update, epoch, actor, at, op, after } = *append_;
+        let entry = Entry { workspace, kind: ChangeKind::Update, path, actor, at, op };
+        let chunks: Vec<String> = checkpoint::chunks(update, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
+        let mut statements = vec![
+            append(&entry, &[Guard::Document(epoch)]),
+            statement(
+                "INSERT INTO nodes (workspace, path, kind, clock, updated_at, parts, size)
+                 VALUES (?1, ?2, 'document', (SELECT MAX(clock) FROM change_log WHERE workspace = ?1), ?3, ?4, ?5)
+                 ON CONFLICT (workspace, path) DO UPDATE
+                 SET clock = excluded.clock, updated_at = excluded.updated_at,
+                     parts = parts + excluded.parts, size = size + excluded.size
+                 RETURNING epoch, parts",
+                [
+                    Bind::Text(workspace),
+                    Bind::Text(path),
+                    Bind::Int(at),
+                    Bind::Int(chunks.len() as u64),
+                    Bind::Int(update.len() as u64),
+                ],
+            ),
+            live_until(workspace),
+        ];
+        // Always there, so that the results stand at fixed places.
+        statements.push(statement(
+            format!("{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1) ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"),
+            [Bind::Text(workspace), Bind::Text(path), Bind::Int(after.unwrap_or(MAX_CLOCK))],
+        ));
+        for (part, data) in chunks.iter().enumerate() {
+            statements.push(insert_part(workspace, path, None, part, data));
+        }
+        let results = self.batch(statements).await?;
+        #[derive(Deserialize)]
+        struct Written {
+            epoch: u64,
+            parts: u64,
+        }
+        let missing = || DbError::Unavailable("D1 returned no row for an insert".to_owned());
+        let appended: Appended = row(&results, 0)?.ok_or_else(missing)?;
+        let written: Written = row(&results, 1)?.ok_or_else(missing)?;
+        let lease: Option<Lease> = row(&results, 2)?;
+        let missed: Vec<Part> = rows(&results, 3)?;
+        Ok(AppendedUpdate {
+            clock: appended.clock,
+            created: appended.is_created(),
+            epoch: written.epoch,
+            parts: written.parts,
+            live_until: lease.map_or(0, |lease| lease.live_until),
+            missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
+        })
+    }
+
+    /// Reads a document's updates past a clock, with its own clock and epoch. A document that does
+    /// not exist reads as empty; `None` is a workspace that is not there.
+    ///
+    /// Large documents are read in pages: a value crosses into WASM as text of its own.
+    pub async fn document(&self, workspace: &str, path: &str, after: u64) -> Result<Option<Stored>, DbError> {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut stored = Stored::default();
+        let mut compacted = None;
+        loop {
+            let (clock, part) = parts.last().map_or((after, MAX_CLOCK), |last| (last.clock, last.part));
+            let page = statement(
+                format!("{SELECT_PARTS} AND (clock > ?3 OR (clock = ?3 AND part > ?4)) ORDER BY clock, part LIMIT {PAGE_PARTS}"),
+                [Bind::Text(workspace), Bind::Text(path), Bind::Int(clock), Bind::Int(part)],
+            );
+            let results = self.batch(vec![document_statement(workspace, path), page]).await?;
+            let Some(head) = row::<DocumentRow>(&results, 0)? else { return Ok(None) };
+            let base = head.base.unwrap_or(0);
+            // A compaction between two pages moves rows: start again with what is there now.
+            if *compacted.get_or_insert(base) != base {
+                parts.clear();
+                compacted = None;
+                continue;
+            }
+            stored.clock = head.clock.unwrap_or(0);
+            stored.epoch = head.epoch.unwrap_or(0);
+            let rows: Vec<Part> = rows(&results, 1)?;
+            let last = rows.len() < PAGE_PARTS;
+            parts.extend(rows);
+            if last {
+                break;
+            }
+        }
+        stored.updates = join_parts(&parts)?;
+        Ok(Some(stored))
+    }
+
+    /// Replaces a document's updates up to a clock by one checkpoint (D2). Nothing is written when
+    /// the document changed its epoch or was compacted meanwhile, or the fencing token is old.
+    pub async fn compact(&self, compaction: &Compaction<'_>) -> Result<(), DbError> {
+        let Compaction { workspace, path, epoch, base, through, fence, checkpoint } = *compaction;
+        let chunks: Vec<String> = checkpoint::chunks(checkpoint, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
+        let (w, p) = (Bind::Text(workspace), Bind::Text(path));
+        let mut statements = vec![
+            statement(
+                "UPDATE nodes SET fence = ?6,
+                 base = CASE WHEN epoch = ?3 AND base = ?4 AND fence <= ?6 THEN ?5 END
+                 WHERE workspace = ?1 AND path = ?2",
+                [w, p, Bind::Int(epoch), Bind::Int(base), Bind::Int(through), Bind::Int(fence)],
+            ),
+            statement(
+                "DELETE FROM doc_updates WHERE workspace = ?1 AND path = ?2 AND clock <= ?3",
+                [w, p, Bind::Int(through)],
+            ),
+        ];
+        for (part, data) in chunks.iter().enumerate() {
+            statements.push(insert_part(workspace, path, Some(through), part, data));
+        }
+        statements.push(statement(
+            "UPDATE nodes SET
+             parts = (SELECT COUNT(*) FROM doc_updates WHERE workspace = ?1 AND path = ?2),
+             size = (SELECT COALESCE(SUM(length(data)), 0) * 3 / 4 FROM doc_updates WHERE workspace = ?1 AND path = ?2)
+             WHERE workspace = ?1 AND path = ?2",
+            [w, p],
+        ));
+        self.batch(statements).await.map(|_| ())
+    }
+
+    /// The clock up to which a document is compacted.
+    pub async fn compaction_base(&self, workspace: &str, path: &str) -> Result<Option<u64>, DbError> {
+        let results = self.batch(vec![document_statement(workspace, path)]).await?;
+        Ok(row::<DocumentRow>(&results, 0)?.and_then(|row| row.base))
+    }
+}
+
+/// A checkpoint that is to replace a document's updates.
+#[derive(Debug, Clone, Copy)]
+pub struct Compaction<'a> {
+    /// The workspace.
+    pub workspace: &'a str,
+    /// The document.
+    pub path: &'a str,
+    /// The epoch that was read.
+    pub epoch: u64,
+    /// The compaction that was read: another one since then makes this one stale.
+    pub base: u64,
+    /// The newest clock that the checkpoint contains.
+    pub through: u64,
+    /// The fencing token of the writer; smaller than the stored one is stale.
+    pub fence: u64,
+    /// One Yjs update with everything up to `through`.
+    pub checkpoint: &'a [u8],
+}
+
+#[derive(Debug, Deserialize)]
+struct DocumentRow {
+    clock: Option<u64>,
+    epoch: Option<u64>,
+    base: Option<u64>,
+}
+
+fn document_statement<'a>(workspace: &'a str, path: &'a str) -> Statement<'a> {
+    statement(
+        "SELECT n.clock, n.epoch, n.base FROM workspaces w
+         LEFT JOIN nodes n ON n.workspace = w.id AND n.path = ?2 AND n.kind = 'document'
+         WHERE w.id = ?1 AND w.deleted_at IS NULL",
+        [Bind::Text(workspace), Bind::Text(path)],
+    )
+}
+
+/// Stores one chunk, at a clock or at that of the change just logged, if the document is there.
+fn insert_part<'a>(workspace: &'a str, path: &'a str, clock: Option<u64>, part: usize, data: &'a str) -> Statement<'a> {
+    let sql = "INSERT INTO doc_updates (workspace, path, clock, part, data)
+               SELECT ?1, ?2, COALESCE(?3, (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)), ?4, ?5
+               WHERE EXISTS (SELECT 1 FROM nodes WHERE workspace = ?1 AND path = ?2)";
+    let clock = clock.map_or(Bind::Null, Bind::Int);
+    statement(sql, [Bind::Text(workspace), Bind::Text(path), clock, Bind::Int(part as u64), Bind::Text(data)])
+}
+
+fn join_parts(parts: &[Part]) -> Result<Vec<Vec<u8>>, DbError> {
+    let mut updates: Vec<(u64, Vec<u8>)> = Vec::new();
+    for part in parts {
+        let broken = |_| DbError::Unavailable("a stored update is not base64".to_owned());
+        let bytes = BASE64.decode(&part.data).map_err(broken)?;
+        match updates.last_mut() {
+            Some((clock, update)) if *clock == part.clock => update.extend(bytes),
+            _ => updates.push((part.clock, bytes)),
+        }
+    }
+    Ok(updates.into_iter().map(|(_, update)| update).collect())
+}
+
+const SELECT_PARTS: &str = "SELECT clock, part, data FROM doc_updates WHERE workspace = ?1 AND path = ?2";
+
+/// Bytes of an update in one row: 1.9 MB of base64, under D1's 2,000,000 bytes a value.
+const CHUNK_BYTES: usize = 1_425_000;
+
+/// Rows read at once. Compaction keeps a document to fewer, unless it is large.
+const PAGE_PARTS: usize = 256;
+
+/// Rows of others that a flush brings back; the rest is pulled.
+const MAX_MISSED_PARTS: usize = 64;
+
+/// Larger than any clock, and exact as a JavaScript number.
+const MAX_CLOCK: u64 = (1 << 53) - 1;

@@ -1,0 +1,243 @@
+//! The change log: its one insert, its reads and its sweep.
+
+use serde::Deserialize;
+
+use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use crate::feed::limits::{RETENTION_MS, SWEEP_BATCH};
+use crate::feed::retention::cutoff;
+use crate::protocol::Timestamp;
+use crate::protocol::change::{Change, ChangeKind};
+
+/// Where a workspace's log stands.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// Newest clock; 0 while nothing has changed.
+    pub head: u64,
+    /// Clock of the newest pruned row: a cursor below it cannot be resumed (F2).
+    pub floor: u64,
+    /// When the listener lease ends.
+    pub live_until: u64,
+    /// Whether the workspace was deleted.
+    pub deleted: bool,
+}
+
+/// A page of the log, with the head at the time of reading.
+#[derive(Debug)]
+pub struct Page {
+    /// Changes, oldest first.
+    pub changes: Vec<Change>,
+    /// Where the log stands.
+    pub head: Head,
+}
+
+/// What one op adds to the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry<'a> {
+    /// The workspace.
+    pub workspace: &'a str,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// To which node.
+    pub path: &'a str,
+    /// Who did it.
+    pub actor: &'a str,
+    /// When.
+    pub at: u64,
+    /// The hashed idempotency key and the hash of the request.
+    pub op: Option<(&'a str, &'a str)>,
+}
+
+/// What an op needs to find. Compared inside the transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// The node has this clock.
+    Clock(u64),
+    /// A document of this epoch, or no node at all.
+    Document(Option<u64>),
+    /// The node does not exist.
+    Missing,
+    /// A record, or no node at all.
+    NotDocument,
+    /// A record that exists.
+    Record,
+    /// The node, or something below it, exists.
+    Subtree,
+}
+
+/// The insert that every mutation begins with. It takes the next clock, and it fails, and with it
+/// the whole batch, when the workspace is gone or a guard does not hold.
+pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
+    let node = "FROM nodes WHERE workspace = ?1 AND path = ?3";
+    let holds: Vec<String> = guards
+        .iter()
+        .map(|guard| match guard {
+            Guard::Clock(clock) => format!("EXISTS (SELECT 1 {node} AND clock = {clock})"),
+            Guard::Document(None) => format!("NOT EXISTS (SELECT 1 {node} AND kind <> 'document')"),
+            Guard::Document(Some(epoch)) => {
+                format!("NOT EXISTS (SELECT 1 {node} AND (kind <> 'document' OR epoch <> {epoch}))")
+            }
+            Guard::Missing => format!("NOT EXISTS (SELECT 1 {node})"),
+            Guard::NotDocument => format!("NOT EXISTS (SELECT 1 {node} AND kind <> 'record')"),
+            Guard::Record => format!("EXISTS (SELECT 1 {node} AND kind = 'record')"),
+            Guard::Subtree => {
+                "EXISTS (SELECT 1 FROM nodes WHERE workspace = ?1 AND (path = ?3 OR (path > ?3 || '/' AND path < ?3 || '0')))"
+                    .to_owned()
+            }
+        })
+        .collect();
+    let holds = if holds.is_empty() { "1".to_owned() } else { holds.join(" AND ") };
+    let sql = format!(
+        "INSERT INTO change_log (workspace, clock, kind, path, actor, at, op_key, op_hash, created)
+         SELECT ?1,
+                (SELECT COALESCE(MAX(clock), 0) + 1 FROM change_log WHERE workspace = ?1),
+                CASE WHEN EXISTS (SELECT 1 FROM workspaces WHERE id = ?1 AND deleted_at IS NULL) THEN ?2 END,
+                CASE WHEN {holds} THEN ?3 END,
+                ?4, ?5, ?6, ?7,
+                NOT EXISTS (SELECT 1 {node})
+         RETURNING clock, created"
+    );
+    let (key, hash) = entry.op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
+    statement(
+        sql,
+        [
+            Bind::Text(entry.workspace),
+            Bind::Text(entry.kind.as_str()),
+            Bind::Text(entry.path),
+            Bind::Text(entry.actor),
+            Bind::Int(entry.at),
+            key,
+            hash,
+        ],
+    )
+}
+
+/// What [`append`] returns.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Appended {
+    /// The clock of the change.
+    pub clock: u64,
+    created: u8,
+}
+
+impl Appended {
+    /// Whether the node did not exist before.
+    #[must_use]
+    pub fn is_created(self) -> bool {
+        self.created != 0
+    }
+}
+
+/// The first answer to an idempotency key.
+#[derive(Debug, Deserialize)]
+pub struct Replay {
+    /// The clock of the change that the key made.
+    pub clock: u64,
+    /// The hash of the request that made it.
+    pub op_hash: String,
+    created: u8,
+}
+
+impl Replay {
+    /// Whether the first request created the node.
+    #[must_use]
+    pub fn is_created(&self) -> bool {
+        self.created != 0
+    }
+}
+
+impl Db {
+    /// Looks up what a key did.
+    pub async fn replay(&self, workspace: &str, op_key: &str) -> Result<Option<Replay>, DbError> {
+        let sql = "SELECT clock, op_hash, created FROM change_log WHERE workspace = ?1 AND op_key = ?2";
+        let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(op_key)])]).await?;
+        row(&results, 0)
+    }
+
+    /// Where the log stands; `None` for a workspace that never was. One query, three rows read.
+    pub async fn head(&self, workspace: &str) -> Result<Option<Head>, DbError> {
+        let results = self.batch(vec![head_statement(workspace)]).await?;
+        head_of(&results, 0)
+    }
+
+    /// Changes past `since`, oldest first, with the head. One transaction, so that both agree.
+    pub async fn page(&self, workspace: &str, since: u64, limit: u32) -> Result<Option<Page>, DbError> {
+        let sql = "SELECT clock, kind, path, actor, at FROM change_log
+                   WHERE workspace = ?1 AND clock > ?2 ORDER BY clock LIMIT ?3";
+        let binds = [Bind::Text(workspace), Bind::Int(since), Bind::Int(u64::from(limit))];
+        let results = self.batch(vec![head_statement(workspace), statement(sql, binds)]).await?;
+        let Some(head) = head_of(&results, 0)? else { return Ok(None) };
+        Ok(Some(Page { changes: rows(&results, 1)?, head }))
+    }
+
+    /// Removes one batch of old rows from each of some workspaces that have any (F6). Returns how
+    /// many rows went: 0 means that nothing is left to do.
+    pub async fn sweep(&self, now: Timestamp) -> Result<usize, DbError> {
+        #[derive(Deserialize)]
+        struct Old {
+            id: String,
+            head: u64,
+            low: u64,
+        }
+        // A sweep removes a prefix, so the oldest row tells whether there is anything to remove.
+        let sql = "SELECT id, head, low FROM (
+                     SELECT id, (SELECT MAX(clock) FROM change_log WHERE workspace = id) AS head,
+                            (SELECT MIN(clock) FROM change_log WHERE workspace = id) AS low,
+                            (SELECT at FROM change_log WHERE workspace = id ORDER BY clock LIMIT 1) AS oldest
+                     FROM workspaces)
+                   WHERE head > low AND oldest < ?1 LIMIT ?2";
+        let before = now.saturating_sub(RETENTION_MS);
+        let results = self.batch(vec![statement(sql, [Bind::Int(before), Bind::Int(SWEPT_AT_ONCE)])]).await?;
+        let mut removed = 0;
+        for Old { id, head, low } in rows::<Old>(&results, 0)? {
+            let Some(cutoff) = cutoff(now, head, low.saturating_sub(1), SWEEP_BATCH) else { continue };
+            let sql = "DELETE FROM change_log WHERE workspace = ?1 AND clock <= ?2 AND clock < COALESCE(
+                         (SELECT MIN(clock) FROM change_log WHERE workspace = ?1 AND clock <= ?2 AND at >= ?3),
+                         ?2 + 1)
+                       RETURNING clock";
+            let binds = [Bind::Text(&id), Bind::Int(cutoff.through), Bind::Int(cutoff.before)];
+            let results = self.batch(vec![statement(sql, binds)]).await?;
+            removed += rows::<serde_json::Value>(&results, 0)?.len();
+        }
+        Ok(removed)
+    }
+}
+
+/// Reads the listener lease in the same transaction as a mutation (R3).
+pub fn live_until(workspace: &str) -> Statement<'_> {
+    statement("SELECT live_until FROM workspaces WHERE id = ?1", [Bind::Text(workspace)])
+}
+
+/// What [`live_until`] returns.
+#[derive(Debug, Clone, Copy, Deserialize)]
+pub struct Lease {
+    /// When the lease ends, in milliseconds.
+    pub live_until: u64,
+}
+
+fn head_statement(workspace: &str) -> Statement<'_> {
+    let sql = "SELECT (SELECT MAX(clock) FROM change_log WHERE workspace = id) AS head,
+                      (SELECT MIN(clock) FROM change_log WHERE workspace = id) AS low,
+                      live_until, deleted_at
+               FROM workspaces WHERE id = ?1";
+    statement(sql, [Bind::Text(workspace)])
+}
+
+fn head_of(results: &[worker::D1Result], index: usize) -> Result<Option<Head>, DbError> {
+    #[derive(Deserialize)]
+    struct Row {
+        head: Option<u64>,
+        low: Option<u64>,
+        live_until: u64,
+        deleted_at: Option<u64>,
+    }
+    let row: Option<Row> = row(results, index)?;
+    Ok(row.map(|row| Head {
+        head: row.head.unwrap_or(0),
+        floor: row.low.unwrap_or(1).saturating_sub(1),
+        live_until: row.live_until,
+        deleted: row.deleted_at.is_some(),
+    }))
+}
+
+/// Workspaces that one step of the sweep looks after.
+const SWEPT_AT_ONCE: u64 = 20;

@@ -1,0 +1,170 @@
+//! Records: read, list, put, patch, delete; and the batch of several ops.
+
+use serde::Deserialize;
+
+use super::log::{Appended, Entry, Guard, Lease, append, live_until};
+use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use crate::protocol::change::ChangeKind;
+
+/// A node as stored.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Node {
+    /// Its path.
+    pub path: String,
+    /// `record` or `document`.
+    pub kind: String,
+    /// JSON text of a record; absent in lists.
+    #[serde(default)]
+    pub value: Option<String>,
+    /// Clock of its newest change.
+    pub clock: u64,
+    /// Epoch of a document.
+    #[serde(default)]
+    pub epoch: u64,
+}
+
+/// What a node op does.
+#[derive(Debug, Clone)]
+pub enum Write<'a> {
+    /// Removes the node and everything below it.
+    Delete,
+    /// Changes a record by a merge patch, given as JSON text.
+    Patch(&'a str),
+    /// Writes a record, given as JSON text.
+    Put(&'a str),
+}
+
+/// One op of a mutation.
+#[derive(Debug, Clone)]
+pub struct NodeOp<'a> {
+    /// Its place in the log.
+    pub entry: Entry<'a>,
+    /// What has to hold for it.
+    pub guards: Vec<Guard>,
+    /// What it does.
+    pub write: Write<'a>,
+}
+
+impl<'a> NodeOp<'a> {
+    /// An op, with the guards that follow from what it does added to those asked for.
+    #[must_use]
+    pub fn new(mut entry: Entry<'a>, mut guards: Vec<Guard>, write: Write<'a>) -> Self {
+        let (kind, guard) = match write {
+            Write::Delete => (ChangeKind::Delete, Guard::Subtree),
+            Write::Patch(_) => (ChangeKind::Patch, Guard::Record),
+            Write::Put(_) => (ChangeKind::Put, Guard::NotDocument),
+        };
+        entry.kind = kind;
+        guards.push(guard);
+        Self { entry, guards, write }
+    }
+
+    fn statements(&self) -> Vec<Statement<'a>> {
+        let Entry { workspace, path, at, .. } = self.entry;
+        let mut statements = vec![append(&self.entry, &self.guards)];
+        let (workspace, path) = (Bind::Text(workspace), Bind::Text(path));
+        match self.write {
+            Write::Put(value) => statements.push(statement(
+                "INSERT INTO nodes (workspace, path, kind, value, clock, updated_at)
+                 VALUES (?1, ?2, 'record', ?3, (SELECT MAX(clock) FROM change_log WHERE workspace = ?1), ?4)
+                 ON CONFLICT (workspace, path) DO UPDATE
+                 SET value = excluded.value, clock = excluded.clock, updated_at = excluded.updated_at",
+                [workspace, path, Bind::Text(value), Bind::Int(at)],
+            )),
+            // SQLite's json_patch is RFC 7396, so the record need not be read first.
+            Write::Patch(patch) => statements.push(statement(
+                "UPDATE nodes SET value = json_patch(value, ?3), updated_at = ?4,
+                 clock = (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)
+                 WHERE workspace = ?1 AND path = ?2",
+                [workspace, path, Bind::Text(patch), Bind::Int(at)],
+            )),
+            Write::Delete => {
+                for table in ["nodes", "doc_updates"] {
+                    statements.push(statement(
+                        format!(
+                            "DELETE FROM {table} WHERE workspace = ?1
+                             AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))"
+                        ),
+                        [workspace, path],
+                    ));
+                }
+            }
+        }
+        statements
+    }
+}
+
+/// A committed mutation.
+#[derive(Debug)]
+pub struct Committed {
+    /// One per op, in order.
+    pub appended: Vec<Appended>,
+    /// When the listener lease ends (R3).
+    pub live_until: u64,
+}
+
+impl Db {
+    /// Runs ops as one transaction: all or none.
+    pub async fn mutate(&self, workspace: &str, ops: &[NodeOp<'_>]) -> Result<Committed, DbError> {
+        let mut statements = Vec::new();
+        let mut logged = Vec::new();
+        for op in ops {
+            logged.push(statements.len());
+            statements.extend(op.statements());
+        }
+        let lease = statements.len();
+        statements.push(live_until(workspace));
+        let results = self.batch(statements).await?;
+        let mut appended = Vec::with_capacity(ops.len());
+        for index in logged {
+            let one: Option<Appended> = row(&results, index)?;
+            appended.extend(one);
+        }
+        let lease: Option<Lease> = row(&results, lease)?;
+        Ok(Committed { appended, live_until: lease.map_or(0, |lease| lease.live_until) })
+    }
+
+    /// Reads a node. The outer `None` is a workspace that is not there.
+    pub async fn node(&self, workspace: &str, path: &str) -> Result<Option<Option<Node>>, DbError> {
+        let sql = "SELECT path, kind, value, clock, epoch FROM nodes WHERE workspace = ?1 AND path = ?2";
+        let binds = [Bind::Text(workspace), Bind::Text(path)];
+        let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
+        if rows::<serde_json::Value>(&results, 0)?.is_empty() {
+            return Ok(None);
+        }
+        row(&results, 1).map(Some)
+    }
+
+    /// Lists nodes after `after` in path order, those at or below `prefix` if there is one, with
+    /// the head. `None` is a workspace that is not there.
+    pub async fn list(
+        &self,
+        workspace: &str,
+        prefix: Option<&str>,
+        after: &str,
+        limit: u32,
+    ) -> Result<Option<(Vec<Node>, u64)>, DbError> {
+        let below = match prefix {
+            Some(_) => "AND (path = ?4 OR (path > ?4 || '/' AND path < ?4 || '0'))",
+            None => "",
+        };
+        let sql = format!(
+            "SELECT path, kind, clock, epoch FROM nodes WHERE workspace = ?1 AND path > ?2 {below} ORDER BY path LIMIT ?3"
+        );
+        let mut binds = vec![Bind::Text(workspace), Bind::Text(after), Bind::Int(u64::from(limit))];
+        binds.extend(prefix.map(Bind::Text));
+        let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
+        #[derive(Deserialize)]
+        struct Alive {
+            head: Option<u64>,
+        }
+        let Some(alive) = row::<Alive>(&results, 0)? else { return Ok(None) };
+        Ok(Some((rows(&results, 1)?, alive.head.unwrap_or(0))))
+    }
+}
+
+fn alive(workspace: &str) -> Statement<'_> {
+    let sql = "SELECT (SELECT MAX(clock) FROM change_log WHERE workspace = id) AS head
+               FROM workspaces WHERE id = ?1 AND deleted_at IS NULL";
+    statement(sql, [Bind::Text(workspace)])
+}

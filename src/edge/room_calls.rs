@@ -1,0 +1,122 @@
+//! What the Worker asks of a room: let a socket in, open a bridge, hear of changes.
+
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Serialize};
+use worker::{Headers, Method, Request, RequestInit, Response, Result, State, Stub, WebSocket, WebSocketPair};
+
+use super::respond;
+use super::room_object::Shell;
+use crate::api::problem::{Problem, ProblemCode};
+use crate::protocol::change::Change;
+use crate::room::{Refusal, SessionInfo, SessionKind};
+
+const CONNECT: &str = "https://room/connect";
+const CHANGED: &str = "https://room/changed";
+const INSPECT: &str = "https://room/inspect";
+const PANIC: &str = "https://room/panic";
+/// Who connects: a [`SessionInfo`] as JSON in base64, since a path may hold any character. The
+/// Worker sets it; a room is reached in no other way.
+const SESSION: &str = "yrelay-session";
+/// The sub-protocol to echo.
+const ECHO: &str = "yrelay-echo";
+
+/// What a room tells of itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Inspection {
+    /// Connections that are not bridges.
+    pub clients: usize,
+    /// How often the object was constructed in its isolate.
+    pub incarnation: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    live: bool,
+}
+
+/// Hands an upgrade to the room.
+pub async fn connect(stub: &Stub, info: &SessionInfo, echo: Option<&str>) -> Result<Response> {
+    let headers = Headers::new();
+    headers.set("Upgrade", "websocket")?;
+    headers.set(SESSION, &BASE64.encode(serde_json::to_vec(info)?))?;
+    if let Some(echo) = echo {
+        headers.set(ECHO, echo)?;
+    }
+    let mut init = RequestInit::new();
+    init.with_headers(headers);
+    stub.fetch_with_request(Request::new_with_init(CONNECT, &init)?).await
+}
+
+/// Opens a bridge for a stream.
+pub async fn bridge(stub: &Stub) -> Result<WebSocket> {
+    let info = SessionInfo {
+        sub: "stream".to_owned(),
+        kind: SessionKind::Bridge,
+        can_write: false,
+        expires_at: u64::MAX,
+        document: String::new(),
+        epoch: None,
+    };
+    let response = connect(stub, &info, None).await?;
+    response.websocket().ok_or_else(|| worker::Error::RustError("the room refused the bridge".to_owned()))
+}
+
+/// Tells a room of committed changes. Returns whether anybody is there to hear.
+pub async fn tell(stub: &Stub, changes: &[Change]) -> Result<bool> {
+    let mut init = RequestInit::new();
+    init.with_method(Method::Post).with_body(Some(serde_json::to_string(changes)?.into()));
+    let mut response = stub.fetch_with_request(Request::new_with_init(CHANGED, &init)?).await?;
+    response.json::<Told>().await.map(|told| told.live)
+}
+
+/// Looks into a room, for tests.
+pub async fn inspect(stub: &Stub) -> Result<Inspection> {
+    stub.fetch_with_str(INSPECT).await?.json().await
+}
+
+/// Makes a room panic, for the test of D1b.
+pub async fn panic(stub: &Stub) -> Result<Response> {
+    stub.fetch_with_str(PANIC).await
+}
+
+/// The room's side of the calls.
+pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Request) -> Result<Response> {
+    match request.url()?.path() {
+        "/connect" => accept(state, shell, &request),
+        "/changed" => {
+            let changes: Vec<Change> = request.json().await?;
+            shell.tell(&changes);
+            Response::from_json(&Told { live: shell.core().clients() > 0 })
+        }
+        "/inspect" => Response::from_json(&Inspection {
+            clients: shell.core().clients(),
+            incarnation: shell.incarnation(),
+        }),
+        "/panic" => shell.panic(),
+        _ => Response::error("no such call", 404),
+    }
+}
+
+fn accept(state: &State, shell: &Rc<Shell>, request: &Request) -> Result<Response> {
+    let header = request.headers().get(SESSION)?.unwrap_or_default();
+    let bytes = BASE64.decode(header).map_err(|error| worker::Error::RustError(error.to_string()))?;
+    let info: SessionInfo = serde_json::from_slice(&bytes)?;
+    if let Err(refusal) = shell.core().admits(&info) {
+        let detail = match refusal {
+            Refusal::RoomFull => "The workspace has as many connections as it can have.",
+            Refusal::TooManyConnections => "You have too many connections to this workspace; close some.",
+        };
+        return Ok(respond::problem(&Problem::because(ProblemCode::RateLimited, detail)));
+    }
+    let WebSocketPair { client, server } = WebSocketPair::new()?;
+    state.accept_web_socket(&server);
+    shell.open(info, server);
+    let response = Response::from_websocket(client)?;
+    match request.headers().get(ECHO)? {
+        Some(echo) => Ok(respond::with_header(response, "Sec-WebSocket-Protocol", &echo)),
+        None => Ok(response),
+    }
+}

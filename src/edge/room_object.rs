@@ -1,0 +1,222 @@
+//! The Durable Object of a workspace: events in, the room's actions out.
+//!
+//! It owns the sockets, the one timer, and nothing else. All protocol is in [`crate::room`].
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use futures_util::future::AbortHandle;
+use wasm_bindgen::JsValue;
+use worker::{
+    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage,
+    WebSocketRequestResponsePair, console_error, durable_object,
+};
+
+use super::config::Config;
+use super::db::Db;
+use super::{clock, guard, room_calls, room_storage, socket};
+use crate::protocol::Timestamp;
+use crate::protocol::change::Change;
+use crate::protocol::control::{PING, PONG};
+use crate::room::{Action, Frame, Room as Core, SessionId, SessionInfo};
+
+/// The Durable Object. Its class name is in `wrangler.toml`.
+#[durable_object]
+pub struct Room {
+    state: State,
+    shell: Rc<Shell>,
+}
+
+/// What the handlers and the futures they start share.
+pub(super) struct Shell {
+    pub(super) workspace: String,
+    pub(super) db: Option<Db>,
+    /// The object's state, for the panic hook.
+    pub(super) raw_state: JsValue,
+    core: RefCell<Core>,
+    sockets: RefCell<BTreeMap<SessionId, WebSocket>>,
+    timer: RefCell<Option<Timer>>,
+    /// Times that the constructor ran in this isolate, for the hibernation test.
+    incarnation: u32,
+}
+
+struct Timer {
+    at: Timestamp,
+    abort: AbortHandle,
+}
+
+thread_local! {
+    static INCARNATIONS: Cell<u32> = const { Cell::new(0) };
+}
+
+impl DurableObject for Room {
+    fn new(state: State, env: Env) -> Self {
+        guard::install();
+        if let Ok(pair) = WebSocketRequestResponsePair::new(PING, PONG) {
+            state.set_websocket_auto_response(&pair);
+        }
+        let config = Config::read(&env);
+        let restored = socket::restore(&state);
+        let attachments = restored.iter().map(|(attachment, _)| attachment.clone()).collect();
+        let sockets = restored.into_iter().map(|(attachment, socket)| (attachment.id, socket)).collect();
+        let incarnation = INCARNATIONS.with(|count| count.replace(count.get() + 1) + 1);
+        let shell = Rc::new(Shell {
+            workspace: state.id().name().unwrap_or_default(),
+            db: Db::open(&env),
+            raw_state: JsValue::from(state.as_raw()),
+            core: RefCell::new(Core::restore(config.room(), attachments, clock::now())),
+            sockets: RefCell::new(sockets),
+            timer: RefCell::new(None),
+            incarnation,
+        });
+        Self { state, shell }
+    }
+
+    async fn fetch(&self, request: Request) -> Result<Response> {
+        let call = room_calls::answer(&self.state, &self.shell, request);
+        guard::guarded(self.shell.raw_state.clone(), call).await
+    }
+
+    async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
+        let shell = &self.shell;
+        guard::guarded(shell.raw_state.clone(), async {
+            let Some(session) = socket::session_of(&socket) else { return };
+            match message {
+                WebSocketIncomingMessage::Binary(frame) => {
+                    shell.core.borrow_mut().handle_frame(session, &frame, clock::now());
+                    shell.drain(Some(&frame));
+                }
+                WebSocketIncomingMessage::String(text) => {
+                    shell.core.borrow_mut().handle_text(session, &text, clock::now());
+                    shell.drain(None);
+                }
+            }
+        })
+        .await;
+        Ok(())
+    }
+
+    async fn websocket_close(&self, socket: WebSocket, _: usize, _: String, _: bool) -> Result<()> {
+        self.gone(&socket);
+        Ok(())
+    }
+
+    async fn websocket_error(&self, socket: WebSocket, _: worker::Error) -> Result<()> {
+        self.gone(&socket);
+        Ok(())
+    }
+
+    async fn alarm(&self) -> Result<Response> {
+        // No alarm is ever set; the handler exists because the platform would trap without it.
+        Response::empty()
+    }
+}
+
+impl Room {
+    fn gone(&self, socket: &WebSocket) {
+        if let Some(session) = socket::session_of(socket) {
+            self.shell.sockets.borrow_mut().remove(&session);
+            self.shell.core.borrow_mut().handle_close(session, clock::now());
+            self.shell.drain(None);
+        }
+    }
+}
+
+impl Shell {
+    /// Hands an event to the room and does what it asks. The borrow ends before anything is done.
+    pub(super) fn with<T>(self: &Rc<Self>, event: impl FnOnce(&mut Core, Timestamp) -> T) -> T {
+        let result = event(&mut self.core.borrow_mut(), clock::now());
+        self.drain(None);
+        result
+    }
+
+    pub(super) fn tell(self: &Rc<Self>, changes: &[Change]) {
+        self.with(|core, now| changes.iter().for_each(|change| core.handle_change(change, now)));
+    }
+
+    /// Lets a socket in. It is accepted for hibernation already.
+    pub(super) fn open(self: &Rc<Self>, info: SessionInfo, socket: WebSocket) {
+        let session = self.core.borrow_mut().handle_open(info, clock::now());
+        socket::name(&socket, session);
+        self.sockets.borrow_mut().insert(session, socket);
+        self.drain(None);
+    }
+
+    pub(super) fn core(&self) -> std::cell::Ref<'_, Core> {
+        self.core.borrow()
+    }
+
+    pub(super) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Does everything that the room asks, then arms the timer.
+    fn drain(self: &Rc<Self>, input: Option<&[u8]>) {
+        loop {
+            let next = self.core.borrow_mut().poll_action();
+            let Some(action) = next else { break };
+            self.perform(action, input);
+        }
+        self.arm();
+    }
+
+    fn perform(self: &Rc<Self>, action: Action, input: Option<&[u8]>) {
+        match action {
+            Action::Attach { session, attachment } => {
+                if let Some(socket) = self.sockets.borrow().get(&session) {
+                    socket::attach(socket, &attachment);
+                }
+            }
+            Action::Close { session, code, reason } => {
+                let socket = self.sockets.borrow_mut().remove(&session);
+                if let Some(socket) = socket {
+                    let _ = socket.close(Some(code.number()), Some(reason));
+                }
+            }
+            Action::SendBinary { to, frame } => {
+                let bytes = match &frame {
+                    Frame::Input => input.unwrap_or_default(),
+                    Frame::Bytes(bytes) => bytes,
+                };
+                socket::send_binary(&self.sockets.borrow(), &to, bytes);
+            }
+            Action::SendText { to, text } => socket::send_text(&self.sockets.borrow(), &to, &text),
+            Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
+                let work = room_storage::run(Rc::clone(self), action);
+                wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
+            }
+        }
+    }
+
+    /// One timer, for the earliest thing that is due (D1a). A later one is replaced.
+    fn arm(self: &Rc<Self>) {
+        let due = self.core.borrow().poll_timeout();
+        let mut timer = self.timer.borrow_mut();
+        match (due, timer.as_ref()) {
+            (None, None) => return,
+            (Some(due), Some(armed)) if armed.at <= due => return,
+            _ => {}
+        }
+        if let Some(armed) = timer.take() {
+            armed.abort.abort();
+        }
+        let Some(at) = due else { return };
+        let wait = Duration::from_millis(at.saturating_sub(clock::now()));
+        let (sleep, abort) = futures_util::future::abortable(worker::Delay::from(wait));
+        *timer = Some(Timer { at, abort });
+        let shell = Rc::clone(self);
+        let fire = async move {
+            if sleep.await.is_ok() {
+                shell.timer.borrow_mut().take();
+                shell.with(Core::handle_timeout);
+            }
+        };
+        wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), fire));
+    }
+
+    pub(super) fn log(&self, what: &str, error: &dyn std::fmt::Debug) {
+        console_error!("room {}: {what}: {error:?}", self.workspace);
+    }
+}

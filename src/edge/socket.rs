@@ -1,0 +1,80 @@
+//! WebSockets as the room knows them: a session number kept on the JavaScript object and in the
+//! attachment, and sends that copy a frame once.
+
+use std::collections::BTreeMap;
+
+use js_sys::{Reflect, Uint8Array};
+use wasm_bindgen::JsValue;
+use worker::{State, WebSocket};
+
+use crate::room::{Attachment, SessionId};
+
+/// Sockets that are open after a wake-up, with their attachments. A socket whose attachment is of
+/// another version is closed with 1012: its client reconnects.
+pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
+    let mut restored = Vec::new();
+    for socket in state.get_websockets() {
+        match attachment(&socket) {
+            Some(attachment) => {
+                name(&socket, attachment.id);
+                restored.push((attachment, socket));
+            }
+            None => {
+                let _ = socket.close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
+            }
+        }
+    }
+    restored
+}
+
+/// The session of a socket. The property is there as long as the object lives in memory; after
+/// that the attachment has it.
+pub fn session_of(socket: &WebSocket) -> Option<SessionId> {
+    let raw: &JsValue = socket.as_ref().as_ref();
+    match Reflect::get(raw, &key()).ok().and_then(|value| value.as_f64()) {
+        Some(number) => Some(number as SessionId),
+        None => attachment(socket).map(|attachment| attachment.id),
+    }
+}
+
+/// Notes the session of a socket on the object itself: reading an attachment costs a deserialization
+/// for each message.
+pub fn name(socket: &WebSocket, session: SessionId) {
+    let raw: &JsValue = socket.as_ref().as_ref();
+    let _ = Reflect::set(raw, &key(), &JsValue::from_f64(f64::from(session)));
+}
+
+/// Keeps a text with a socket across hibernation.
+pub fn attach(socket: &WebSocket, text: &str) {
+    let _ = socket.serialize_attachment(text);
+}
+
+/// Sends a frame to several sockets. One that is closing fails alone (R05).
+pub fn send_binary(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], bytes: &[u8]) {
+    // One copy out of WASM memory for all of them.
+    let frame = Uint8Array::from(bytes).buffer();
+    for socket in to.iter().filter_map(|session| sockets.get(session)) {
+        let raw: &web_sys::WebSocket = socket.as_ref();
+        let _ = raw.send_with_array_buffer(&frame);
+    }
+}
+
+/// Sends a text to several sockets.
+pub fn send_text(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], text: &str) {
+    for socket in to.iter().filter_map(|session| sockets.get(session)) {
+        let _ = socket.send_with_str(text);
+    }
+}
+
+fn attachment(socket: &WebSocket) -> Option<Attachment> {
+    let text = socket.deserialize_attachment::<String>().ok().flatten()?;
+    Attachment::decode(&text)
+}
+
+fn key() -> JsValue {
+    thread_local! {
+        // Made once: a string that crosses into JavaScript is decoded each time.
+        static KEY: JsValue = JsValue::from_str("yrelaySession");
+    }
+    KEY.with(JsValue::clone)
+}

@@ -1,0 +1,86 @@
+//! What a room asks its shell to do.
+
+use crate::protocol::close::CloseCode;
+
+use super::session::SessionId;
+
+/// One thing for the shell to do, in the order given. Outputs are values: the room never calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Action {
+    /// Keep this text with the connection so that it survives hibernation.
+    Attach {
+        /// Whose.
+        session: SessionId,
+        /// At most [`crate::protocol::limits::MAX_ATTACHMENT_BYTES`].
+        attachment: String,
+    },
+    /// Close a connection. The room has already forgotten it.
+    Close {
+        /// Which.
+        session: SessionId,
+        /// Why, as a number that tells the client what to do.
+        code: CloseCode,
+        /// Why, for a person.
+        reason: &'static str,
+    },
+    /// Set the workspace's listener lease to this time; 0 clears it (R3). No answer is needed.
+    Lease {
+        /// Milliseconds since the Unix epoch.
+        until: u64,
+    },
+    /// Read a document; answer with `handle_loaded`.
+    Load {
+        /// Its path.
+        document: String,
+    },
+    /// Append an update to a document and the log; answer with `handle_persisted`.
+    Persist(Persist),
+    /// Read what others appended to a document; answer with `handle_pulled`.
+    Pull {
+        /// Its path.
+        document: String,
+        /// Only what has a higher clock.
+        after: u64,
+    },
+    /// Send a binary frame to each of these connections.
+    SendBinary {
+        /// Who, never empty.
+        to: Vec<SessionId>,
+        /// What.
+        frame: Frame,
+    },
+    /// Send a text frame to each of these connections.
+    SendText {
+        /// Who, never empty.
+        to: Vec<SessionId>,
+        /// What.
+        text: String,
+    },
+}
+
+/// A flush of one document's pending tail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Persist {
+    /// The document's path.
+    pub document: String,
+    /// Its epoch as the room knows it; `None` until the room has learnt it.
+    pub epoch: Option<u64>,
+    /// The merged Yjs update.
+    pub update: Vec<u8>,
+    /// Who wrote it.
+    pub actor: String,
+    /// Returned in the answer. A retry of the same bytes has the same number.
+    pub flush: u64,
+    /// What others appended with a higher clock comes back in the answer.
+    pub after: u64,
+}
+
+/// A binary frame to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// The frame that was just handed in, byte for byte (W3). The shell still has it.
+    Input,
+    /// These bytes.
+    Bytes(Vec<u8>),
+}

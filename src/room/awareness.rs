@@ -1,0 +1,176 @@
+//! Who owns which awareness entry of a document (W5).
+
+use std::collections::BTreeMap;
+
+use crate::protocol::awareness::AwarenessEntry;
+use crate::protocol::limits::MAX_OWNED_CLIENT_IDS;
+
+use super::session::{OwnedEntry, SessionId};
+
+/// The awareness of one document: an entry belongs to the connection that announced it first,
+/// and nobody else can change or remove it while that connection lives.
+#[derive(Debug, Default)]
+pub(super) struct AwarenessTable {
+    entries: BTreeMap<u64, Entry>,
+    /// Clients that left, with their last clock. A stock client repeats what it hears about
+    /// others; without this such an echo would bring a client back that is gone.
+    left: BTreeMap<u64, u32>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: SessionId,
+    clock: u32,
+    state: Option<String>,
+}
+
+/// What became of an awareness message.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Applied<'a> {
+    /// What may be forwarded.
+    pub(super) accepted: Vec<AwarenessEntry<'a>>,
+    /// Entries that are behind what the others know. They go back to the sender as gone, which
+    /// makes a client that rejoined raise its clock at once, and one that merely echoed forget
+    /// the ghost. Without it a rejoined client stays invisible for up to 30 s.
+    pub(super) bounced: Vec<(u64, u32)>,
+}
+
+impl AwarenessTable {
+    /// Applies a message of `session`, and says what may be forwarded.
+    pub(super) fn apply<'a>(&mut self, session: SessionId, message: &[AwarenessEntry<'a>]) -> Applied<'a> {
+        let mut applied = Applied::default();
+        for entry in message {
+            match self.entries.get_mut(&entry.client) {
+                Some(known) if known.owner != session => {}
+                Some(known) => {
+                    if entry.is_gone() {
+                        self.left.insert(entry.client, entry.clock.max(known.clock));
+                        self.entries.remove(&entry.client);
+                    } else if entry.clock >= known.clock {
+                        known.clock = entry.clock;
+                        known.state = Some(entry.state.to_owned());
+                    }
+                    applied.accepted.push(*entry);
+                }
+                None if entry.is_gone() => {}
+                None => match self.left.get(&entry.client) {
+                    Some(clock) if entry.clock <= *clock => applied.bounced.push((entry.client, *clock)),
+                    _ if self.owned(session).count() >= MAX_OWNED_CLIENT_IDS => {}
+                    _ => {
+                        self.left.remove(&entry.client);
+                        let state = Some(entry.state.to_owned());
+                        let new = Entry { owner: session, clock: entry.clock, state };
+                        self.entries.insert(entry.client, new);
+                        applied.accepted.push(*entry);
+                    }
+                },
+            }
+        }
+        applied
+    }
+
+    /// Forgets a connection, and returns its clients with their last clocks.
+    pub(super) fn remove(&mut self, session: SessionId) -> Vec<(u64, u32)> {
+        let gone: Vec<(u64, u32)> = self.owned(session).map(|(client, entry)| (client, entry.clock)).collect();
+        for (client, clock) in &gone {
+            self.entries.remove(client);
+            self.left.insert(*client, *clock);
+        }
+        while self.left.len() > MAX_LEFT {
+            self.left.pop_first();
+        }
+        gone
+    }
+
+    /// The states of everybody else.
+    pub(super) fn others(&self, session: SessionId) -> Vec<AwarenessEntry<'_>> {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| entry.owner != session)
+            .filter_map(|(client, entry)| {
+                let state = entry.state.as_deref()?;
+                Some(AwarenessEntry { client: *client, clock: entry.clock, state })
+            })
+            .collect()
+    }
+
+    /// What a connection owns, for its attachment.
+    pub(super) fn owned_entries(&self, session: SessionId) -> Vec<OwnedEntry> {
+        self.owned(session)
+            .map(|(client, entry)| OwnedEntry { client, clock: entry.clock, state: entry.state.clone() })
+            .collect()
+    }
+
+    /// Takes ownership back after hibernation. Returns whether a state is missing.
+    pub(super) fn restore(&mut self, session: SessionId, owned: Vec<OwnedEntry>) -> bool {
+        let mut missing = false;
+        for OwnedEntry { client, clock, state } in owned {
+            missing |= state.is_none();
+            self.entries.insert(client, Entry { owner: session, clock, state });
+        }
+        missing
+    }
+
+    fn owned(&self, session: SessionId) -> impl Iterator<Item = (u64, &Entry)> {
+        self.entries.iter().filter(move |(_, entry)| entry.owner == session).map(|(id, entry)| (*id, entry))
+    }
+}
+
+/// Clients that left and are remembered. They matter for seconds, so few are enough.
+const MAX_LEFT: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::awareness::GONE;
+
+    fn entry(client: u64, clock: u32, state: &str) -> AwarenessEntry<'_> {
+        AwarenessEntry { client, clock, state }
+    }
+
+    #[test]
+    fn a06_entries_of_another_live_connection_are_dropped() {
+        let mut table = AwarenessTable::default();
+        assert_eq!(table.apply(1, &[entry(101, 1, "{}")]).accepted.len(), 1);
+        for hostile in [entry(101, 99, GONE), entry(101, u32::MAX, "{\"user\":\"evil\"}")] {
+            assert_eq!(table.apply(2, &[hostile]), Applied::default());
+        }
+        assert_eq!(table.others(2), vec![entry(101, 1, "{}")]);
+    }
+
+    #[test]
+    fn a02_a_leaving_connection_takes_exactly_its_own_ids() {
+        let mut table = AwarenessTable::default();
+        let _ = table.apply(1, &[entry(101, 1, "{}"), entry(102, 4, "{}")]);
+        let _ = table.apply(2, &[entry(201, 1, "{}")]);
+        assert_eq!(table.remove(1), vec![(101, 1), (102, 4)]);
+        assert_eq!(table.others(9), vec![entry(201, 1, "{}")]);
+    }
+
+    #[test]
+    fn a07_a_rejoining_client_is_told_to_raise_its_clock() {
+        let mut table = AwarenessTable::default();
+        let _ = table.apply(1, &[entry(101, 5, "{}")]);
+        let _ = table.remove(1);
+        assert_eq!(table.apply(2, &[entry(101, 5, "{}")]).bounced, vec![(101, 5)]);
+        assert_eq!(table.apply(2, &[entry(101, 6, "{}")]).accepted.len(), 1);
+    }
+
+    #[test]
+    fn an_echo_does_not_bring_a_client_back() {
+        let mut table = AwarenessTable::default();
+        let _ = table.apply(1, &[entry(101, 5, "{}")]);
+        let _ = table.apply(1, &[entry(101, 6, GONE)]);
+        assert!(table.apply(2, &[entry(101, 5, "{}")]).accepted.is_empty());
+        assert_eq!(table.apply(2, &[entry(101, 6, GONE)]), Applied::default(), "F45: ignored");
+    }
+
+    #[test]
+    fn a_connection_owns_a_bounded_number_of_ids() {
+        let mut table = AwarenessTable::default();
+        for client in 0..100 {
+            let _ = table.apply(1, &[entry(client, 1, "{}")]);
+        }
+        assert_eq!(table.owned_entries(1).len(), MAX_OWNED_CLIENT_IDS);
+    }
+}

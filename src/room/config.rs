@@ -1,0 +1,57 @@
+//! The bounds and delays of a room, with their defaults.
+
+/// What an operator or a test may set. Times are milliseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoomConfig {
+    /// The relay's name in changes that several people wrote (`relay:<label>`).
+    pub label: String,
+    /// Longest time from the first unflushed update to its flush (D1).
+    pub flush_after: u64,
+    /// First delay after a failed flush or pull; doubles up to [`Self::retry_max`].
+    pub retry_min: u64,
+    /// Longest delay between two tries.
+    pub retry_max: u64,
+    /// How long storage may take before a load, pull or flush counts as failed.
+    pub storage_timeout: u64,
+    /// How long a listener lease lasts without renewal (R3). Long, because a hibernating room
+    /// renews nothing; both ends correct it: the last socket clears it, and so does the Worker
+    /// when it finds an empty room.
+    pub lease: u64,
+    /// Connections of one room. One more is refused with 429 at the upgrade.
+    pub max_sessions: usize,
+    /// Connections of one person or program in one room.
+    pub max_sessions_per_subject: usize,
+    /// Bytes sent to a connection since it was last heard before it counts as not reading (W9).
+    pub max_unread_bytes: u64,
+    /// Bytes of loaded checkpoints that a room keeps for late joiners.
+    pub max_cached_bytes: usize,
+    /// Window in which a hot document's updates are merged into one frame per receiver (W3a).
+    pub update_window: u64,
+    /// The same for awareness.
+    pub awareness_window: u64,
+    /// Deliveries per second of one document from which it counts as hot.
+    pub hot_deliveries: u64,
+    /// Connections of one document up to which frames are forwarded at once, however fast.
+    pub never_hot: usize,
+}
+
+impl Default for RoomConfig {
+    fn default() -> Self {
+        Self {
+            label: "relay".to_owned(),
+            flush_after: 2_000,
+            retry_min: 500,
+            retry_max: 10_000,
+            storage_timeout: 10_000,
+            lease: 24 * 60 * 60 * 1000,
+            max_sessions: 512,
+            max_sessions_per_subject: 64,
+            max_unread_bytes: 16 * 1024 * 1024,
+            max_cached_bytes: 24 * 1024 * 1024,
+            update_window: 20,
+            awareness_window: 50,
+            hot_deliveries: 400,
+            never_hot: 4,
+        }
+    }
+}

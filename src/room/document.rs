@@ -1,0 +1,83 @@
+//! One document of a room: who is on it, what of it is not saved, what of it is loaded.
+
+use crate::protocol::Timestamp;
+
+use super::awareness::AwarenessTable;
+use super::config::RoomConfig;
+use super::outbox::Outbox;
+use super::session::SessionId;
+use super::tail::Tail;
+use super::view::View;
+
+/// A document that somebody is on, or that has something to save.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// Connections that sent binary, in order of arrival. Only they are sent binary (W1).
+    pub(super) members: Vec<SessionId>,
+    pub(super) awareness: AwarenessTable,
+    pub(super) outbox: Outbox,
+    pub(super) tail: Tail,
+    pub(super) view: View,
+    /// Step 1s that wait for the load, with their state vectors (W2).
+    pub(super) joining: Vec<(SessionId, Vec<u8>)>,
+    /// Newest stored clock whose content the members have been sent.
+    pub(super) clock: u64,
+    /// Newest clock that the room has heard of. While it is ahead of `clock`, members lack something.
+    pub(super) announced: u64,
+    /// What `announced` was when the running pull was asked.
+    pub(super) asked: u64,
+    /// The stored epoch, once it is known.
+    pub(super) epoch: Option<u64>,
+    pub(super) pull: Pull,
+}
+
+/// Whether the room is fetching what others appended (D3).
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pull {
+    /// Nothing has been asked.
+    #[default]
+    Idle,
+    /// Something is missing; ask at this time. Counts the failures so far.
+    Wanted(Timestamp, u32),
+    /// Asked; counts as failed at this time. Counts the failures so far.
+    Running(Timestamp, u32),
+}
+
+impl Document {
+    pub(super) fn is_unused(&self) -> bool {
+        self.members.is_empty() && self.tail.is_empty() && self.joining.is_empty()
+    }
+
+    pub(super) fn needs_work(&self, now: Timestamp) -> bool {
+        self.is_unused()
+            || self.timeout().is_some_and(|at| at <= now)
+            || (self.pull == Pull::Idle && self.announced > self.clock && !self.members.is_empty())
+    }
+
+    /// The next time something has to be done for this document.
+    pub(super) fn timeout(&self) -> Option<Timestamp> {
+        let load = match self.view {
+            View::Loading(deadline) => Some(deadline),
+            View::Absent | View::Loaded { .. } => None,
+        };
+        let pull = match self.pull {
+            Pull::Idle => None,
+            Pull::Wanted(at, _) | Pull::Running(at, _) => Some(at),
+        };
+        [load, pull, self.tail.timeout(), self.outbox.timeout()].into_iter().flatten().min()
+    }
+
+    /// Takes in an update from a connection; its own copy of it is the caller's to forward.
+    pub(super) fn receive(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
+        self.tail.push(update, writer, now, config);
+        self.view.push(update);
+        if self.members.is_empty() {
+            self.tail.urge(now);
+        }
+    }
+
+    /// Bytes of the whole document as far as the room can tell without reading it.
+    pub(super) fn bytes(&self) -> usize {
+        self.view.bytes().max(self.tail.bytes())
+    }
+}

@@ -1,0 +1,181 @@
+//! One connection of a room, and what of it survives hibernation.
+
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::Timestamp;
+use crate::protocol::limits::MAX_ATTACHMENT_BYTES;
+
+/// Names a connection within its room. Stable across hibernation, never reused while it lives.
+pub type SessionId = u32;
+
+/// What the Worker vouches for when it hands a connection to the room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Who: the `sub` of the scope token.
+    pub sub: String,
+    /// What it is.
+    pub kind: SessionKind,
+    /// Whether it may change documents (A5).
+    pub can_write: bool,
+    /// When its scope token ends, in milliseconds. It is closed with 4401 at the next event after.
+    pub expires_at: Timestamp,
+    /// The document that its binary frames belong to.
+    pub document: String,
+    /// The epoch its copy of the document comes from, when the client states one (W11).
+    pub epoch: Option<u64>,
+}
+
+/// What is at the other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionKind {
+    /// An SSE stream of the Worker (F5). It hears changes, says nothing, and is no listener.
+    Bridge,
+    /// A person's browser, or a service that speaks Yjs.
+    Client,
+}
+
+/// An awareness entry that a connection owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnedEntry {
+    /// Yjs client id.
+    pub client: u64,
+    /// Its newest awareness clock.
+    pub clock: u32,
+    /// Its newest state, unless the attachment had no room for it.
+    pub state: Option<String>,
+}
+
+/// A connection's attachment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The connection's number.
+    pub id: SessionId,
+    /// What the Worker vouched for.
+    pub info: SessionInfo,
+    /// Whether it has sent binary (W1).
+    pub binary: bool,
+    /// Whether it has sent text (W1).
+    pub text: bool,
+    /// Whether it asked for changes (W7).
+    pub changes: bool,
+    /// Awareness entries that it owns (W5).
+    pub owned: Vec<OwnedEntry>,
+    /// Signaling topics that it is on.
+    pub topics: Vec<String>,
+    /// Newest clock of its document that the room knew.
+    pub clock: u64,
+    /// Epoch of its document, once the room knew it.
+    pub epoch: Option<u64>,
+    /// When the listener lease ends, as far as the room knew.
+    pub lease_until: Timestamp,
+}
+
+impl Attachment {
+    /// The text to keep with the connection. States are left out, largest first, until it fits:
+    /// a client can be asked for its state again, but not for which ids it owned.
+    #[must_use]
+    pub fn encode(mut self) -> String {
+        loop {
+            let text = serde_json::to_string(&self).unwrap_or_default();
+            if text.len() <= MAX_ATTACHMENT_BYTES {
+                return text;
+            }
+            let size = |entry: &OwnedEntry| entry.state.as_ref().map_or(0, String::len);
+            match self.owned.iter_mut().max_by_key(|entry| size(entry)).filter(|entry| entry.state.is_some()) {
+                Some(entry) => entry.state = None,
+                None => self.topics.clear(),
+            }
+            if self.topics.is_empty() && self.owned.iter().all(|entry| entry.state.is_none()) {
+                return serde_json::to_string(&self).unwrap_or_default();
+            }
+        }
+    }
+
+    /// Reads an attachment back; `None` for text of another version.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+/// A live connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) info: SessionInfo,
+    pub(super) binary: bool,
+    pub(super) text: bool,
+    pub(super) changes: bool,
+    pub(super) topics: Vec<String>,
+    /// Bytes sent since it was last heard (W9).
+    pub(super) unread: u64,
+    /// When it was last sent something that came from another connection. Not kept across
+    /// hibernation: without it the connection's next awareness frame is echoed, which is right.
+    pub(super) last_relayed: Timestamp,
+    /// Since when its attachment is out of date.
+    pub(super) stale_since: Option<Timestamp>,
+    /// Whether it was told that it may not write.
+    pub(super) denied: bool,
+}
+
+impl Session {
+    pub(super) fn new(info: SessionInfo) -> Self {
+        Self {
+            changes: info.kind == SessionKind::Bridge,
+            info,
+            binary: false,
+            text: false,
+            topics: Vec::new(),
+            unread: 0,
+            last_relayed: 0,
+            stale_since: None,
+            denied: false,
+        }
+    }
+
+    pub(super) fn is_client(&self) -> bool {
+        self.info.kind == SessionKind::Client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::limits::{MAX_OWNED_CLIENT_IDS, MAX_PATH_BYTES, MAX_TOPICS};
+
+    #[test]
+    fn r04_an_attachment_fits_whatever_a_connection_does() {
+        let owned = (0..MAX_OWNED_CLIENT_IDS as u64)
+            .map(|n| OwnedEntry { client: u64::MAX - n, clock: u32::MAX, state: Some("x".repeat(3_000)) })
+            .collect();
+        let attachment = Attachment {
+            id: 1,
+            info: SessionInfo {
+                sub: "s".repeat(128),
+                kind: SessionKind::Client,
+                can_write: true,
+                expires_at: u64::MAX,
+                document: "d".repeat(MAX_PATH_BYTES),
+                epoch: Some(u64::MAX),
+            },
+            binary: true,
+            text: true,
+            changes: true,
+            owned,
+            topics: (0..MAX_TOPICS).map(|n| format!("{n:0>60}")).collect(),
+            clock: u64::MAX,
+            epoch: Some(1),
+            lease_until: u64::MAX,
+        };
+        let text = attachment.encode();
+        assert!(text.len() <= MAX_ATTACHMENT_BYTES, "{}", text.len());
+        let read = Attachment::decode(&text).unwrap();
+        assert_eq!(read.owned.len(), MAX_OWNED_CLIENT_IDS, "ownership is never dropped");
+        assert!(read.owned.iter().any(|entry| entry.state.is_some()), "states that fit are kept");
+    }
+
+    #[test]
+    fn text_of_another_version_is_no_attachment() {
+        assert_eq!(Attachment::decode("{\"id\":1}"), None);
+    }
+}

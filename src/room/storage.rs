@@ -1,0 +1,351 @@
+//! Loads, pulls and flushes: what the room asks of D1, and what it does with the answers (D1-D3).
+
+use crate::document::checkpoint;
+use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::close::CloseCode;
+use crate::protocol::{Timestamp, control, message};
+
+use super::action::Persist;
+use super::document::{Document, Pull};
+use super::session::SessionId;
+use super::view::View;
+use super::{Action, Frame, Room};
+
+/// What storage has of a document. A document that does not exist has no updates and clock 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Stored updates: all of them for a load, those past the asked clock for a pull.
+    pub updates: Vec<Vec<u8>>,
+    /// Newest clock of the document.
+    pub clock: u64,
+    /// Its epoch.
+    pub epoch: u64,
+}
+
+/// A flush that is committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Persisted {
+    /// Clock of its change.
+    pub clock: u64,
+    /// The document's epoch.
+    pub epoch: u64,
+    /// When it was committed.
+    pub at: Timestamp,
+    /// What others appended between the clock that the room knew and this one; `None` when that is
+    /// too much for the answer, and the room pulls it.
+    pub missed: Option<Vec<Vec<u8>>>,
+}
+
+/// Why storage did not do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The workspace or the document is gone.
+    Deleted,
+    /// The document has another epoch (W11).
+    EpochChanged,
+    /// The document is over its limit.
+    TooLarge,
+    /// Storage failed or did not answer; trying again may help.
+    Unavailable,
+}
+
+impl Room {
+    /// The answer to [`Action::Load`].
+    pub fn handle_loaded(&mut self, path: &str, result: Result<Stored, StoreError>, now: Timestamp) {
+        self.expire(now);
+        if let Some(document) = self.documents.get_mut(path) {
+            match result {
+                Ok(stored) => {
+                    // Members that are not joining have seen the document up to `clock` only, so
+                    // what is newer has to be fetched for them.
+                    let joining = |member: &SessionId| document.joining.iter().any(|(id, _)| id == member);
+                    if document.members.iter().all(joining) {
+                        document.clock = document.clock.max(stored.clock);
+                    }
+                    document.announced = document.announced.max(stored.clock);
+                    document.epoch = Some(stored.epoch);
+                    if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
+                        self.check_epochs(path, stored.epoch, now);
+                        self.answer_joining(path, now);
+                    } else {
+                        self.fail_joining(path, StoreError::Unavailable, now);
+                    }
+                }
+                Err(error) => self.fail_joining(path, error, now),
+            }
+        }
+        self.work(now);
+    }
+
+    /// The answer to [`Action::Pull`].
+    pub fn handle_pulled(&mut self, path: &str, result: Result<Stored, StoreError>, now: Timestamp) {
+        self.expire(now);
+        if let Some(document) = self.documents.get_mut(path) {
+            let failures = match document.pull {
+                Pull::Running(_, failures) | Pull::Wanted(_, failures) => failures,
+                Pull::Idle => 0,
+            };
+            match result {
+                Ok(stored) => {
+                    document.pull = Pull::Idle;
+                    // Also when it is behind what was announced: a clock that the document no longer
+                    // has must not be asked for again and again.
+                    document.clock = document.clock.max(stored.clock).max(document.asked);
+                    document.epoch = Some(stored.epoch);
+                    self.check_epochs(path, stored.epoch, now);
+                    self.deliver(path, &stored.updates, now);
+                }
+                Err(_) => {
+                    let delay = self.config.retry_min.saturating_mul(1 << failures.min(16)).min(self.config.retry_max);
+                    document.pull = Pull::Wanted(now + delay, failures + 1);
+                }
+            }
+        }
+        self.work(now);
+    }
+
+    /// The answer to [`Action::Persist`].
+    pub fn handle_persisted(
+        &mut self,
+        path: &str,
+        flush: u64,
+        result: Result<Persisted, StoreError>,
+        now: Timestamp,
+    ) {
+        self.expire(now);
+        match result {
+            Ok(persisted) => self.on_persisted(path, flush, &persisted, now),
+            Err(error) => self.on_persist_failed(path, flush, error, now),
+        }
+        self.work(now);
+    }
+
+    fn on_persisted(&mut self, path: &str, flush: u64, persisted: &Persisted, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        document.announced = document.announced.max(persisted.clock);
+        if persisted.missed.is_some() {
+            document.clock = document.clock.max(persisted.clock);
+        }
+        document.epoch = Some(persisted.epoch);
+        let saved = document.tail.saved(flush);
+        for member in &document.members {
+            if let Some(session) = self.sessions.get_mut(member) {
+                session.stale_since.get_or_insert(now);
+            }
+        }
+        self.deliver(path, persisted.missed.as_deref().unwrap_or_default(), now);
+        if let Some((actor, receipts)) = saved {
+            let (clock, epoch) = (persisted.clock, persisted.epoch);
+            self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, epoch));
+            let kind = ChangeKind::Update;
+            self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+        }
+    }
+
+    fn on_persist_failed(&mut self, path: &str, flush: u64, error: StoreError, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        let Some(wishes) = document.tail.failed(flush, now, &self.config) else { return };
+        let reason = match error {
+            StoreError::Deleted => "deleted",
+            StoreError::EpochChanged => "epoch_changed",
+            StoreError::TooLarge => "document_too_large",
+            StoreError::Unavailable => "storage_unavailable",
+        };
+        self.answer_flush(wishes, |wish| control::flush_failed(&wish.id, reason));
+        if let Some((code, reason)) = final_close(error) {
+            if let Some(document) = self.documents.get_mut(path) {
+                document.tail.clear();
+            }
+            self.close_members(path, code, reason, now);
+        }
+    }
+
+    /// Forwards what storage had and the members lack.
+    fn deliver(&mut self, path: &str, updates: &[Vec<u8>], now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        for update in updates {
+            document.view.push(update);
+        }
+        let members = document.members.clone();
+        for update in updates {
+            self.relayed(&members, update.len(), now);
+            self.send_binary(members.clone(), Frame::Bytes(message::update(update)));
+        }
+    }
+
+    /// Asks for what others appended.
+    fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
+        if let Some(document) = self.documents.get_mut(path) {
+            document.pull = Pull::Running(now + self.config.storage_timeout, failures);
+            document.asked = document.announced;
+            let after = document.clock;
+            self.actions.push_back(Action::Pull { document: path.to_owned(), after });
+        }
+    }
+
+    /// Starts reading a document's checkpoint.
+    pub(super) fn load(&mut self, path: &str, now: Timestamp) {
+        if let Some(document) = self.documents.get_mut(path) {
+            document.view = View::Loading(now + self.config.storage_timeout);
+            self.actions.push_back(Action::Load { document: path.to_owned() });
+        }
+    }
+
+    /// Answers every step 1 that waits, with step 2 and then our own step 1 (W2).
+    pub(super) fn answer_joining(&mut self, path: &str, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        let joining = std::mem::take(&mut document.joining);
+        if joining.is_empty() {
+            return;
+        }
+        let mut frames = Vec::new();
+        let mut failed = Vec::new();
+        if let Some(Ok(whole)) = document.view.whole() {
+            let ours = checkpoint::state_vector(whole).map(|vector| message::sync_step_1(&vector));
+            for (session, theirs) in joining {
+                match (checkpoint::diff(whole, &theirs), &ours) {
+                    (Ok(lacking), Ok(ours)) => {
+                        frames.push((session, message::sync_step_2(&lacking), ours.clone()));
+                    }
+                    _ => failed.push(session),
+                }
+            }
+        } else {
+            failed.extend(joining.into_iter().map(|(session, _)| session));
+        }
+        for (session, step_2, step_1) in frames {
+            self.send_binary(vec![session], Frame::Bytes(step_2));
+            self.send_binary(vec![session], Frame::Bytes(step_1));
+        }
+        for session in failed {
+            self.close(session, CloseCode::TryLater, UNAVAILABLE, now);
+        }
+        self.trim_views(path);
+    }
+
+    /// A failed load closes; it never serves an empty document in place of a stored one (W2).
+    fn fail_joining(&mut self, path: &str, error: StoreError, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        document.view = View::Absent;
+        let joining = std::mem::take(&mut document.joining);
+        let (code, reason) = final_close(error).unwrap_or((CloseCode::TryLater, UNAVAILABLE));
+        for (session, _) in joining {
+            self.close(session, code, reason, now);
+        }
+    }
+
+    /// Closes members whose copy comes from another epoch (W11).
+    fn check_epochs(&mut self, path: &str, epoch: u64, now: Timestamp) {
+        let Some(document) = self.documents.get(path) else { return };
+        let stated = |id: &SessionId| self.sessions.get(id).and_then(|session| session.info.epoch);
+        let old: Vec<SessionId> =
+            document.members.iter().copied().filter(|id| stated(id).is_some_and(|stated| stated != epoch)).collect();
+        for session in old {
+            self.close(session, CloseCode::EpochChanged, EPOCH_CHANGED, now);
+        }
+    }
+
+    fn close_members(&mut self, path: &str, code: CloseCode, reason: &'static str, now: Timestamp) {
+        let members = self.documents.get(path).map(|document| document.members.clone()).unwrap_or_default();
+        for session in members {
+            self.close(session, code, reason, now);
+        }
+    }
+
+    /// Starts what is due in every document, drops documents that nobody needs, and works out when
+    /// something is due next.
+    pub(super) fn work(&mut self, now: Timestamp) {
+        let due: Vec<String> = self
+            .documents
+            .iter()
+            .filter(|(_, document)| document.needs_work(now))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in due {
+            self.work_on(&path, now);
+        }
+        let documents = self.documents.values().filter_map(Document::timeout);
+        let stale = self.sessions.values().filter_map(|session| session.stale_since);
+        self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
+    }
+
+    /// Notes that something of this document or connection is due. Enough after a frame.
+    pub(super) fn touch(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let document = self.documents.get(&session.info.document).and_then(Document::timeout);
+        let stale = session.stale_since.map(|since| since + self.config.flush_after);
+        self.due = [self.due, document, stale].into_iter().flatten().min();
+    }
+
+    fn work_on(&mut self, path: &str, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        if document.is_unused() {
+            self.documents.remove(path);
+            return;
+        }
+        if let Some(flush) = document.tail.overdue(now) {
+            self.on_persist_failed(path, flush, StoreError::Unavailable, now);
+        }
+        let Some(document) = self.documents.get_mut(path) else { return };
+        if let Some(flush) = document.tail.start(now, &self.config) {
+            self.actions.push_back(Action::Persist(Persist {
+                document: path.to_owned(),
+                epoch: document.epoch,
+                update: flush.update,
+                actor: flush.actor,
+                flush: flush.flush,
+                after: document.clock,
+            }));
+        }
+        match document.pull {
+            Pull::Idle if document.announced > document.clock && !document.members.is_empty() => {
+                self.pull(path, 0, now);
+            }
+            Pull::Wanted(at, failures) if at <= now => self.pull(path, failures, now),
+            Pull::Running(deadline, failures) if deadline <= now => {
+                document.pull = Pull::Wanted(now + self.config.retry_max, failures + 1);
+            }
+            Pull::Idle | Pull::Wanted(..) | Pull::Running(..) => {}
+        }
+        let Some(document) = self.documents.get_mut(path) else { return };
+        let members = document.members.clone();
+        for delivery in document.outbox.take_due(&members, now) {
+            self.relayed(&delivery.to, delivery.frame.len(), now);
+            self.send_binary(delivery.to, Frame::Bytes(delivery.frame));
+        }
+        let overdue = self.documents.get(path).is_some_and(
+            |document| matches!(document.view, View::Loading(deadline) if deadline <= now),
+        );
+        if overdue {
+            self.fail_joining(path, StoreError::Unavailable, now);
+        }
+    }
+
+    /// Keeps the loaded checkpoints within their bound; the one just used goes last.
+    fn trim_views(&mut self, keep: &str) {
+        let mut held: usize = self.documents.values().map(|document| document.view.bytes()).sum();
+        for (path, document) in &mut self.documents {
+            if held <= self.config.max_cached_bytes {
+                return;
+            }
+            if path != keep && document.view.is_loaded() {
+                held -= document.view.bytes();
+                document.view = View::Absent;
+            }
+        }
+    }
+}
+
+/// The close for an error that trying again does not cure.
+fn final_close(error: StoreError) -> Option<(CloseCode, &'static str)> {
+    match error {
+        StoreError::Deleted => Some((CloseCode::Deleted, "the document or its workspace was deleted")),
+        StoreError::EpochChanged => Some((CloseCode::EpochChanged, EPOCH_CHANGED)),
+        StoreError::TooLarge => Some((CloseCode::DocumentTooLarge, "the document is over 32 MiB")),
+        StoreError::Unavailable => None,
+    }
+}
+
+const UNAVAILABLE: &str = "the document cannot be read now; try again";
+const EPOCH_CHANGED: &str = "the document was replaced; load it again";

@@ -1,0 +1,301 @@
+//! What a document received and has not saved yet, and who waits for it to be saved.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::document::checkpoint;
+use crate::protocol::Timestamp;
+
+use super::config::RoomConfig;
+use super::session::SessionId;
+
+/// The pending tail of a document. Nothing leaves it before storage has said that it is there.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    pending: Vec<Vec<u8>>,
+    pending_bytes: usize,
+    writers: BTreeSet<String>,
+    /// When the pending updates have to be flushed (D1).
+    due: Option<Timestamp>,
+    flight: Option<Flight>,
+    failures: u32,
+    /// Updates received, and how many of them are saved.
+    received: u64,
+    saved: u64,
+    waiting: Vec<Waiting>,
+    flushes: u64,
+}
+
+/// A flush on its way to storage. It keeps its bytes until storage has them, across retries.
+#[derive(Debug)]
+struct Flight {
+    flush: u64,
+    update: Vec<u8>,
+    actor: String,
+    through: u64,
+    state: FlightState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlightState {
+    /// Handed to the shell; counts as failed at this time.
+    Running(Timestamp),
+    /// Failed; to be tried again at this time.
+    Waiting(Timestamp),
+}
+
+/// A connection that asked for a receipt (W8).
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) session: SessionId,
+    pub(super) id: Value,
+    after: u64,
+}
+
+/// A flush to hand to the shell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Flush {
+    pub(super) flush: u64,
+    pub(super) update: Vec<u8>,
+    pub(super) actor: String,
+}
+
+impl Tail {
+    /// Takes an update in.
+    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
+        self.pending.push(update.to_vec());
+        self.pending_bytes += update.len();
+        self.received += 1;
+        if !self.writers.contains(writer) {
+            self.writers.insert(writer.to_owned());
+        }
+        self.due.get_or_insert(now + config.flush_after);
+        if self.pending.len() >= MAX_PENDING {
+            self.compact();
+        }
+    }
+
+    /// Everything that storage may not have, oldest first.
+    pub(super) fn updates(&self) -> impl Iterator<Item = &[u8]> {
+        let flight = self.flight.iter().map(|flight| flight.update.as_slice());
+        flight.chain(self.pending.iter().map(Vec::as_slice))
+    }
+
+    /// Bytes that storage may not have.
+    pub(super) fn bytes(&self) -> usize {
+        self.pending_bytes + self.flight.as_ref().map_or(0, |flight| flight.update.len())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.flight.is_none()
+    }
+
+    /// Asks for a flush without the delay.
+    pub(super) fn urge(&mut self, now: Timestamp) {
+        if !self.pending.is_empty() {
+            self.due = Some(now);
+        }
+    }
+
+    /// When something is to be done: a flush, a retry, or giving up on a running one.
+    pub(super) fn timeout(&self) -> Option<Timestamp> {
+        match self.flight.as_ref().map(|flight| flight.state) {
+            Some(FlightState::Running(at) | FlightState::Waiting(at)) => Some(at),
+            None => self.due,
+        }
+    }
+
+    /// Starts or restarts a flush when it is time. One is on its way at most.
+    pub(super) fn start(&mut self, now: Timestamp, config: &RoomConfig) -> Option<Flush> {
+        if let Some(flight) = &mut self.flight {
+            if !matches!(flight.state, FlightState::Waiting(at) if at <= now) {
+                return None;
+            }
+            flight.state = FlightState::Running(now + config.storage_timeout);
+            return Some(Flush {
+                flush: flight.flush,
+                update: flight.update.clone(),
+                actor: flight.actor.clone(),
+            });
+        }
+        if self.due.is_none_or(|due| due > now) {
+            return None;
+        }
+        self.compact();
+        let actor = match (self.writers.len(), self.writers.first()) {
+            (1, Some(writer)) => writer.clone(),
+            _ => format!("relay:{}", config.label),
+        };
+        // More than one pending update remains only where they cannot be merged; then one by one.
+        let rest = if self.pending.len() > 1 { self.pending.split_off(1) } else { Vec::new() };
+        let update = std::mem::replace(&mut self.pending, rest).pop()?;
+        self.pending_bytes = self.pending.iter().map(Vec::len).sum();
+        self.flushes += 1;
+        let through = if self.pending.is_empty() { self.received } else { self.saved };
+        if self.pending.is_empty() {
+            self.writers.clear();
+            self.due = None;
+        }
+        let flight = Flight {
+            flush: self.flushes,
+            update: update.clone(),
+            actor: actor.clone(),
+            through,
+            state: FlightState::Running(now + config.storage_timeout),
+        };
+        self.flight = Some(flight);
+        Some(Flush { flush: self.flushes, update, actor })
+    }
+
+    /// Storage has a flush. Returns the actor that it was saved for and whose receipts are due;
+    /// `None` when it was an answer that had already come.
+    pub(super) fn saved(&mut self, flush: u64) -> Option<(String, Vec<Waiting>)> {
+        let flight = self.flight.take_if(|flight| flight.flush == flush)?;
+        self.failures = 0;
+        self.saved = self.saved.max(flight.through);
+        let (due, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|w| w.after <= self.saved);
+        self.waiting = waiting;
+        Some((flight.actor, due))
+    }
+
+    /// A flush failed: everything stays, and who waited is told. `true` when it was the running one.
+    pub(super) fn failed(&mut self, flush: u64, now: Timestamp, config: &RoomConfig) -> Option<Vec<Waiting>> {
+        let flight = self.flight.as_mut().filter(|flight| flight.flush == flush)?;
+        if !matches!(flight.state, FlightState::Running(_)) {
+            return None;
+        }
+        let delay = config.retry_min.saturating_mul(1 << self.failures.min(16)).min(config.retry_max);
+        flight.state = FlightState::Waiting(now + delay);
+        self.failures += 1;
+        Some(std::mem::take(&mut self.waiting))
+    }
+
+    /// The flush that has been running for too long.
+    pub(super) fn overdue(&self, now: Timestamp) -> Option<u64> {
+        let flight = self.flight.as_ref()?;
+        matches!(flight.state, FlightState::Running(deadline) if deadline <= now).then_some(flight.flush)
+    }
+
+    /// Registers a wish for a receipt; `true` when everything is saved already.
+    pub(super) fn want_receipt(&mut self, session: SessionId, id: &Value, now: Timestamp) -> bool {
+        if self.is_empty() {
+            return true;
+        }
+        self.waiting.push(Waiting { session, id: id.clone(), after: self.received });
+        self.urge(now);
+        false
+    }
+
+    /// How many receipts a connection waits for.
+    pub(super) fn wishes(&self, session: SessionId) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.session == session).count()
+    }
+
+    /// Drops everything: the document is gone or has another epoch.
+    pub(super) fn clear(&mut self) {
+        *self = Self { flushes: self.flushes, received: self.received, saved: self.received, ..Self::default() };
+    }
+
+    /// Merges the pending updates into one, which bounds their number and costs no order.
+    fn compact(&mut self) {
+        let parts: Vec<&[u8]> = self.pending.iter().map(Vec::as_slice).collect();
+        if parts.len() > 1
+            && let Ok(merged) = checkpoint::merge(&parts)
+        {
+            self.pending_bytes = merged.len();
+            self.pending = vec![merged];
+        }
+    }
+}
+
+/// Pending updates that are kept apart. Past it they are merged early, so that a long outage of
+/// storage costs the document's size and not the number of keystrokes.
+const MAX_PENDING: usize = 2_048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &[u8] = &[1, 1, 0x65, 0, 4, 1, 1, b't', 1, b'a', 0];
+    const B: &[u8] = &[1, 1, 0x65, 1, 0x84, 0x65, 0, 1, b'b', 0];
+
+    fn config() -> RoomConfig {
+        RoomConfig::default()
+    }
+
+    #[test]
+    fn d1_updates_are_flushed_two_seconds_after_the_first() {
+        let mut tail = Tail::default();
+        tail.push(A, "ann", 1_000, &config());
+        tail.push(B, "ann", 2_500, &config());
+        assert_eq!(tail.timeout(), Some(3_000));
+        assert_eq!(tail.start(2_999, &config()), None);
+        let flush = tail.start(3_000, &config()).unwrap();
+        assert_eq!(flush.actor, "ann");
+        assert_eq!(flush.update, checkpoint::merge(&[A, B]).unwrap());
+        assert!(!tail.is_empty(), "kept until storage has it");
+        assert!(tail.saved(flush.flush).is_some());
+        assert!(tail.is_empty());
+        assert_eq!(tail.timeout(), None);
+    }
+
+    #[test]
+    fn several_writers_are_saved_as_the_relay() {
+        let mut tail = Tail::default();
+        tail.push(A, "ann", 0, &config());
+        tail.push(B, "bob", 0, &config());
+        assert_eq!(tail.start(5_000, &config()).unwrap().actor, "relay:relay");
+    }
+
+    #[test]
+    fn a_failed_flush_is_kept_and_retried_with_backoff() {
+        let mut tail = Tail::default();
+        tail.push(A, "ann", 0, &config());
+        let first = tail.start(2_000, &config()).unwrap();
+        let mut now = 2_000;
+        let mut delays = Vec::new();
+        for _ in 0..7 {
+            assert!(tail.failed(first.flush, now, &config()).is_some());
+            let at = tail.timeout().unwrap();
+            delays.push(at - now);
+            now = at;
+            assert_eq!(tail.start(now, &config()).as_ref(), Some(&first), "the same bytes");
+        }
+        assert_eq!(delays, [500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn w8_a_receipt_waits_for_what_was_sent_before_it() {
+        let mut tail = Tail::default();
+        assert!(tail.want_receipt(1, &Value::from(0), 0), "nothing to save");
+        tail.push(A, "ann", 0, &config());
+        let first = tail.start(2_000, &config()).unwrap();
+        tail.push(B, "ann", 2_100, &config());
+        assert!(!tail.want_receipt(1, &Value::from(1), 2_200));
+        assert!(tail.saved(first.flush).unwrap().1.is_empty(), "the second update is not saved yet");
+        let second = tail.start(2_200, &config()).unwrap();
+        assert_eq!(tail.saved(second.flush).unwrap().1.len(), 1);
+        assert!(tail.saved(second.flush).is_none(), "an answer counts once");
+    }
+
+    #[test]
+    fn a_late_success_of_a_flush_that_was_given_up_counts() {
+        let mut tail = Tail::default();
+        tail.push(A, "ann", 0, &config());
+        let flush = tail.start(2_000, &config()).unwrap().flush;
+        assert_eq!(tail.overdue(12_000), Some(flush));
+        assert!(tail.failed(flush, 12_000, &config()).is_some());
+        assert!(tail.saved(flush).is_some());
+        assert!(tail.is_empty());
+    }
+
+    #[test]
+    fn a_long_outage_costs_the_size_of_the_document() {
+        let mut tail = Tail::default();
+        for _ in 0..10_000 {
+            tail.push(A, "ann", 0, &config());
+        }
+        assert!(tail.updates().count() < MAX_PENDING + 1);
+    }
+}

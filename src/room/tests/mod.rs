@@ -1,0 +1,5 @@
+//! Behaviour of a room, rule by rule, and a simulator of rooms with clients and storage.
+
+mod rules;
+mod sim;
+mod worlds;

@@ -1,0 +1,107 @@
+//! Text frames: changes, receipts and signaling (W1, W7, W8).
+
+use serde_json::Value;
+
+use crate::protocol::Timestamp;
+use crate::protocol::close::CloseCode;
+use crate::protocol::control::{self, Control};
+use crate::protocol::limits::MAX_TEXT_BYTES;
+
+use super::session::SessionId;
+use super::{Room, signaling};
+
+impl Room {
+    /// A text frame from a connection. What is not understood is answered, not relayed.
+    pub fn handle_text(&mut self, id: SessionId, text: &str, now: Timestamp) {
+        self.expire(now);
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.unread = 0;
+        if text.len() > MAX_TEXT_BYTES {
+            return self.close(id, CloseCode::FrameTooLarge, "a text frame may have 64 KiB", now);
+        }
+        if !std::mem::replace(&mut session.text, true) {
+            self.attach(id);
+        }
+        self.renew_lease(now);
+        match control::parse(text) {
+            Ok(control) => self.on_control(id, control, now),
+            Err(error) => self.send_text(vec![id], control::error("bad_message", &error.detail())),
+        }
+        self.work(now);
+    }
+
+    fn on_control(&mut self, id: SessionId, control: Control, now: Timestamp) {
+        match control {
+            Control::Change(message) => {
+                let Some(session) = self.sessions.get(&id) else { return };
+                if !session.info.can_write {
+                    let detail = "this connection may read only; its hints are not forwarded";
+                    return self.send_text(vec![id], control::error("forbidden", detail));
+                }
+                let text = control::hint(message, &session.info.sub);
+                let listeners = self.sessions.iter().filter(|(other, session)| session.changes && **other != id);
+                let to = listeners.map(|(id, _)| *id).collect();
+                self.send_text(to, text);
+            }
+            Control::Flush { id: wish } => self.on_flush(id, wish, now),
+            Control::Hello { changes } => {
+                if let Some(session) = self.sessions.get_mut(&id)
+                    && session.changes != changes
+                {
+                    session.changes = changes;
+                    self.attach(id);
+                }
+            }
+            Control::Ping => self.send_text(vec![id], control::PONG.to_owned()),
+            Control::Publish { topic, message } => self.on_publish(id, &topic, message),
+            Control::Subscribe(topics) => {
+                let Some(session) = self.sessions.get_mut(&id) else { return };
+                let fits = signaling::subscribe(&mut session.topics, topics);
+                self.attach(id);
+                if !fits {
+                    let detail = control::ControlError::TooManyTopics.detail();
+                    self.send_text(vec![id], control::error("too_many_topics", &detail));
+                }
+            }
+            Control::Unknown => {}
+            Control::Unsubscribe(topics) => {
+                let Some(session) = self.sessions.get_mut(&id) else { return };
+                signaling::unsubscribe(&mut session.topics, &topics);
+                self.attach(id);
+            }
+        }
+    }
+
+    /// W8: a receipt once everything that the connection sent before is in D1.
+    fn on_flush(&mut self, id: SessionId, wish: Value, now: Timestamp) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let mut saved = (0, 0);
+        if let Some(document) = self.documents.get_mut(&session.info.document) {
+            if document.tail.wishes(id) >= MAX_WISHES {
+                let text = control::flush_failed(&wish, "too many flushes are waiting; wait for an answer");
+                return self.send_text(vec![id], text);
+            }
+            if !document.tail.want_receipt(id, &wish, now) {
+                return;
+            }
+            saved = (document.clock, document.epoch.unwrap_or(0));
+        }
+        let (clock, epoch) = saved;
+        self.send_text(vec![id], control::receipt(&wish, clock, epoch));
+    }
+
+    fn on_publish(&mut self, id: SessionId, topic: &str, message: serde_json::Map<String, Value>) {
+        let on_topic = |topics: &[String]| topics.iter().any(|known| known == topic);
+        let Some(sender) = self.sessions.get(&id).filter(|session| on_topic(&session.topics)) else {
+            return;
+        };
+        let sub = sender.info.sub.clone();
+        let subscribers = self.sessions.iter().filter(|(_, session)| on_topic(&session.topics));
+        let to: Vec<SessionId> = subscribers.map(|(id, _)| *id).collect();
+        let text = signaling::published(message, to.len(), &sub);
+        self.send_text(to, text);
+    }
+}
+
+/// Receipts that one connection may wait for.
+const MAX_WISHES: usize = 64;
