@@ -1,1 +1,126 @@
-//! TODO
+//! The Cloudflare Worker and its Durable Object: thin shells around the core. The only place that
+//! names `worker`.
+//!
+//! A request goes through [`fetch`]: origin, route, then one handler. Each handler checks the
+//! caller first, then limits, then acts. [`room_object::Room`] is the Durable Object.
+
+mod call;
+mod changes;
+mod clock;
+mod compaction;
+mod config;
+mod db;
+mod documents;
+mod guard;
+mod nodes;
+mod notify;
+mod relay;
+mod respond;
+mod room_calls;
+mod room_object;
+mod room_storage;
+mod socket;
+mod workspaces;
+
+pub use room_object::Room;
+
+use worker::{Context, Env, Request, Response, Result, ScheduleContext, ScheduledEvent, event};
+
+use self::call::Call;
+use self::config::Config;
+use self::db::Db;
+use self::nodes::Verb;
+use self::respond::{Answer, header};
+use crate::api::openapi::OPENAPI;
+use crate::api::problem::{Problem, ProblemCode};
+use crate::api::resource::Health;
+use crate::api::route::{Route, allowed_methods, route};
+
+/// Every HTTP request.
+#[event(fetch)]
+async fn fetch(mut request: Request, env: Env, context: Context) -> Result<Response> {
+    let config = Config::read(&env);
+    let origin = header(&request, "Origin");
+    let answer = answer(&mut request, &env, &context, &config, origin.as_deref()).await;
+    let response = answer.unwrap_or_else(|problem| respond::problem(&problem));
+    // The response of an upgrade carries its socket and must go out as it is.
+    if response.status_code() == 101 {
+        return Ok(response);
+    }
+    Ok(respond::cors(response, &config, origin.as_deref()))
+}
+
+/// The hourly sweep of the log (F6): batch after batch, for as long as one run may take.
+#[event(scheduled)]
+async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
+    let Some(db) = Db::open(&env) else { return };
+    for _batch in 0..MAX_SWEEP_BATCHES {
+        match db.sweep(clock::now()).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => return worker::console_error!("sweep: {error:?}"),
+        }
+    }
+}
+
+async fn answer(
+    request: &mut Request,
+    env: &Env,
+    context: &Context,
+    config: &Config,
+    origin: Option<&str>,
+) -> Answer {
+    config.origins.check(origin)?;
+    let url = request.url().map_err(|_| Problem::new(ProblemCode::BadRequest))?;
+    let path = url.path();
+    let method = request.method().to_string();
+    if method == "OPTIONS" && origin.is_some() {
+        return Ok(respond::preflight(allowed_methods(path)?));
+    }
+    let call = Call::new(env, context, config, request, url.query().unwrap_or_default())?;
+    if config.dev_mode
+        && let Some(rest) = path.strip_prefix("/__dev/rooms/")
+    {
+        let (workspace, panic) = rest.strip_suffix("/panic").map_or((rest, false), |workspace| (workspace, true));
+        return relay::inspect(&call, workspace, panic).await;
+    }
+    dispatch(&call, request, route(&method, path)?).await
+}
+
+async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answer {
+    match route {
+        Route::ApplyOps(workspace) => nodes::apply(call, request, &workspace).await,
+        Route::CreateWorkspace => workspaces::create(call, request).await,
+        Route::DeleteNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Delete).await,
+        Route::DeleteWorkspace(workspace) => workspaces::delete(call, &workspace).await,
+        Route::Health => respond::json(200, &Health { status: "ok" }),
+        Route::ListChanges(workspace) => changes::list(call, &workspace).await,
+        Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
+        Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
+        Route::OpenApi => openapi(),
+        Route::PatchNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Patch).await,
+        Route::PostUpdate(workspace, path) => documents::append(call, request, &workspace, &path).await,
+        Route::PutNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Put).await,
+        Route::ReadDocument(workspace, path) => documents::read(call, request, &workspace, &path).await,
+        Route::ReadNode(workspace, path) => nodes::read(call, request, &workspace, &path).await,
+        Route::ReadWorkspace(workspace) => workspaces::read(call, &workspace).await,
+        Route::Ready => ready(call).await,
+        Route::Relay(workspace, document) => relay::upgrade(call, request, &workspace, document.as_ref()).await,
+        Route::StreamChanges(workspace) => changes::stream(call, request, &workspace).await,
+    }
+}
+
+/// Whether storage answers, too.
+async fn ready(call: &Call<'_>) -> Answer {
+    call.db()?.head("").await.map_err(|error| respond::storage(&error))?;
+    respond::json(200, &Health { status: "ok" })
+}
+
+fn openapi() -> Answer {
+    let fields = [("Content-Type", "application/json"), ("Cache-Control", "public, max-age=300")];
+    let response = worker::ResponseBuilder::new().with_headers(respond::headers(&fields));
+    Ok(response.fixed(OPENAPI.as_bytes().to_vec()))
+}
+
+/// Batches of one sweep. A run may make 1,000 queries on the paid plan and 50 on the free one.
+const MAX_SWEEP_BATCHES: usize = 2;

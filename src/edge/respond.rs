@@ -117,6 +117,6 @@ pub fn storage(error: &DbError) -> Problem {
             Problem::new(ProblemCode::StorageUnavailable)
         }
         DbError::NoWorkspace => Problem::new(ProblemCode::WorkspaceNotFound),
-        DbError::Duplicate | DbError::Precondition | DbError::Stale => Problem::new(ProblemCode::Conflict),
+        DbError::Duplicate | DbError::Precondition | DbError::Stale => Problem::new(ProblemCode::WrongNodeKind),
     }
 }

@@ -216,6 +216,12 @@ impl Shell {
         wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), fire));
     }
 
+    /// Panics on purpose: the test of D1b asks for it through the development route.
+    #[allow(clippy::panic, clippy::panic_in_result_fn)]
+    pub(super) fn panic(&self) -> Result<Response> {
+        panic!("asked to panic");
+    }
+
     pub(super) fn log(&self, what: &str, error: &dyn std::fmt::Debug) {
         console_error!("room {}: {what}: {error:?}", self.workspace);
     }

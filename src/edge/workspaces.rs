@@ -1,42 +1,36 @@
 //! Workspaces and scope tokens.
 
-use serde::Deserialize;
 use serde_json::json;
 use worker::Request;
 
 use super::call::Call;
 use super::clock;
-use super::db::DbError;
+use super::db::{Db, DbError};
 use super::db::log::Head;
 use super::notify::notify;
 use super::respond::{self, Answer, body, storage};
 use crate::api::limits::MAX_BODY_BYTES;
 use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
+use crate::api::request::{parse_create_workspace, parse_token_request};
+use crate::api::resource;
 use crate::api::role::Role;
-use crate::api::token::{Purpose, ScopeClaims, mint_scope_token};
+use crate::api::token::{ScopeClaims, mint_scope_token};
 use crate::protocol::change::{Change, ChangeKind};
 
 /// `POST /api/workspaces`
 pub async fn create(call: &Call<'_>, request: &mut Request) -> Answer {
-    #[derive(Default, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Asked {
-        id: Option<String>,
-    }
     let actor = call.actor()?;
-    let bytes = body(request, MAX_BODY_BYTES).await?;
-    let asked: Asked = if bytes.is_empty() { Asked::default() } else { parse(&bytes)? };
-    let id = asked.id.as_deref().map(WorkspaceId::parse).transpose()?;
+    let id = parse_create_workspace(&body(request, MAX_BODY_BYTES).await?)?;
     actor.require_create(id.as_ref())?;
     let id = match id {
         Some(id) => id,
         None => WorkspaceId::parse(&random_id())?,
     };
     if !call.db()?.create_workspace(id.as_str(), clock::now()).await.map_err(|error| storage(&error))? {
-        return Err(Problem::because(ProblemCode::Conflict, "A workspace of this id exists, or existed."));
+        return Err(Problem::because(ProblemCode::Exists, "A workspace of this id exists, or existed."));
     }
-    let response = respond::json(201, &json!({ "id": id.as_str(), "head": 0, "floor": 0 }))?;
+    let response = respond::json(201, &resource::Workspace { id: id.as_str().to_owned(), head: 0, floor: 0 })?;
     Ok(respond::with_header(response, "Location", &format!("/api/workspaces/{}", id.as_str())))
 }
 
@@ -44,7 +38,8 @@ pub async fn create(call: &Call<'_>, request: &mut Request) -> Answer {
 pub async fn read(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
     call.authorize(workspace, Role::Viewer)?;
     let head = living(call, workspace).await?;
-    respond::json(200, &json!({ "id": workspace.as_str(), "head": head.head, "floor": head.floor }))
+    let id = workspace.as_str().to_owned();
+    respond::json(200, &resource::Workspace { id, head: head.head, floor: head.floor })
 }
 
 /// `DELETE /api/workspaces/:id`: a soft delete. Sockets and streams end, writes are refused.
@@ -65,26 +60,11 @@ pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
 
 /// `POST /api/workspaces/:id/tokens`
 pub async fn mint(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId) -> Answer {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    enum Wanted {
-        Relay,
-        Stream,
-    }
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Asked {
-        purpose: Wanted,
-    }
     let actor = call.authorize(workspace, Role::Viewer)?;
-    let asked: Asked = parse(&body(request, MAX_BODY_BYTES).await?)?;
-    let purpose = match asked.purpose {
-        Wanted::Relay => Purpose::Relay,
-        Wanted::Stream => Purpose::Stream,
-    };
+    let purpose = parse_token_request(&body(request, MAX_BODY_BYTES).await?)?;
     let claims = ScopeClaims::grant(&actor, workspace, purpose, clock::now_s())?;
     let token = mint_scope_token(call.config.signing_key()?, &claims)?;
-    respond::json(201, &json!({ "token": token, "expiresAt": claims.exp.saturating_mul(1000) }))
+    respond::json(201, &resource::TokenAnswer { token, expires_at: claims.exp.saturating_mul(1000) })
 }
 
 /// Where the log of a workspace stands, if the workspace lives.
@@ -96,11 +76,13 @@ pub async fn living(call: &Call<'_>, workspace: &WorkspaceId) -> Result<Head, Pr
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let code = if error.is_data() { ProblemCode::BadRequest } else { ProblemCode::InvalidJson };
-        Problem::because(code, error.to_string())
-    })
+/// Why a workspace is not there: deleted, or never made.
+pub async fn absent(db: &Db, workspace: &WorkspaceId) -> Problem {
+    match db.head(workspace.as_str()).await {
+        Ok(Some(_)) => Problem::new(ProblemCode::WorkspaceDeleted),
+        Ok(None) => Problem::new(ProblemCode::WorkspaceNotFound),
+        Err(error) => storage(&error),
+    }
 }
 
 /// A fresh id from the platform's random source: 22 characters of hexadecimal time and chance.

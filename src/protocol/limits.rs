@@ -10,8 +10,9 @@ pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 /// Messages in one binary frame. Stock clients send one or two; relays pack at most this many.
 pub const MAX_MESSAGES_PER_FRAME: usize = 1024;
 
-/// Largest stored document, as one Yjs update. Past it a writer is closed with 4413.
-pub const MAX_DOCUMENT_BYTES: usize = 32 * 1024 * 1024;
+/// Largest stored document, as one Yjs update. Past it a writer is closed with 4413. A load holds
+/// it several times over, in 128 MB that all objects of an isolate share.
+pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Nesting of JSON and of Yjs `Any` values. yrs decodes recursively: in a Durable Object 5,000
 /// levels still worked and 5,500 trapped, so this keeps a wide margin.

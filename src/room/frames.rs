@@ -81,7 +81,7 @@ impl Room {
         let writer = session.info.sub.clone();
         let Some(document) = self.documents.get_mut(&path) else { return };
         if document.bytes() + update.len() > MAX_DOCUMENT_BYTES {
-            return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 32 MiB", now);
+            return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
         document.receive(update, &writer, now, &self.config);
         let hot = document.outbox.is_hot(document.members.len(), now, &self.config);

@@ -342,7 +342,7 @@ fn final_close(error: StoreError) -> Option<(CloseCode, &'static str)> {
     match error {
         StoreError::Deleted => Some((CloseCode::Deleted, "the document or its workspace was deleted")),
         StoreError::EpochChanged => Some((CloseCode::EpochChanged, EPOCH_CHANGED)),
-        StoreError::TooLarge => Some((CloseCode::DocumentTooLarge, "the document is over 32 MiB")),
+        StoreError::TooLarge => Some((CloseCode::DocumentTooLarge, "the document is over 16 MiB")),
         StoreError::Unavailable => None,
     }
 }

@@ -54,6 +54,8 @@ pub enum Guard {
     Clock(u64),
     /// A document of this epoch, or no node at all.
     Document(Option<u64>),
+    /// The node exists.
+    Exists,
     /// The node does not exist.
     Missing,
     /// A record, or no node at all.
@@ -76,6 +78,7 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
             Guard::Document(Some(epoch)) => {
                 format!("NOT EXISTS (SELECT 1 {node} AND (kind <> 'document' OR epoch <> {epoch}))")
             }
+            Guard::Exists => format!("EXISTS (SELECT 1 {node})"),
             Guard::Missing => format!("NOT EXISTS (SELECT 1 {node})"),
             Guard::NotDocument => format!("NOT EXISTS (SELECT 1 {node} AND kind <> 'record')"),
             Guard::Record => format!("EXISTS (SELECT 1 {node} AND kind = 'record')"),

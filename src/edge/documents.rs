@@ -1,0 +1,177 @@
+//! Documents over HTTP: read as update, text or JSON; append a Yjs update.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use worker::{Request, Response, ResponseBuilder};
+
+use super::call::Call;
+use super::compaction::{self, is_worthwhile};
+use super::db::DbError;
+use super::db::documents::Append;
+use super::nodes::{replay, retried};
+use super::notify::notify;
+use super::respond::{self, Answer, body, header, headers, storage};
+use super::workspaces::absent;
+use super::clock;
+use crate::api::accept::{DocumentFormat, negotiate};
+use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::limits::MAX_UPDATE_BYTES;
+use crate::api::media::{UPDATE_TYPES, require_media};
+use crate::api::path::{NodePath, WorkspaceId};
+use crate::api::precondition::{etag, not_modified};
+use crate::api::problem::{Problem, ProblemCode};
+use crate::api::request::check_update_size;
+use crate::api::resource::UpdateAnswer;
+use crate::api::role::Role;
+use crate::document::{checkpoint, project, validate};
+use crate::document::error::DocumentError;
+use crate::protocol::change::{Change, ChangeKind};
+
+/// `GET …/docs/<path>`
+pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, path: &NodePath) -> Answer {
+    call.authorize(workspace, Role::Viewer)?;
+    let shown = negotiate(header(request, "Accept").as_deref())?;
+    let vector = call.query.value("sv")?.filter(|text| !text.is_empty()).map(decode_state_vector).transpose()?;
+    let db = call.db()?;
+    let stored = db.document(workspace.as_str(), path.as_str(), 0).await.map_err(|error| storage(&error))?;
+    let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
+    if stored.clock == 0 {
+        return Err(match db.node(workspace.as_str(), path.as_str()).await {
+            Ok(Some(Some(_))) => Problem::new(ProblemCode::WrongNodeKind),
+            _ => Problem::new(ProblemCode::NodeNotFound),
+        });
+    }
+    let (clock, epoch) = (etag(stored.clock), stored.epoch.to_string());
+    let fields = [
+        ("Content-Type", shown.content_type),
+        ("ETag", clock.as_str()),
+        ("Yrelay-Epoch", epoch.as_str()),
+        ("Cache-Control", "no-store"),
+        ("Vary", "Accept"),
+    ];
+    if not_modified(header(request, "If-None-Match").as_deref(), stored.clock) {
+        return Ok(ResponseBuilder::new().with_status(304).with_headers(headers(&fields)).empty());
+    }
+    let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
+    let whole = checkpoint::merge(&parts).map_err(|error| unreadable(&error))?;
+    let root = call.query.value("root")?;
+    let bytes = match shown.format {
+        DocumentFormat::Update => match &vector {
+            Some(vector) => checkpoint::diff(&whole, vector).map_err(|error| unreadable(&error))?,
+            None => whole,
+        },
+        DocumentFormat::Text => project::text(&whole, root).map_err(|error| unshown(&error))?.into_bytes(),
+        DocumentFormat::Json => {
+            let mut value = project::json(&whole).map_err(|error| unshown(&error))?;
+            if let Some(root) = root {
+                value = value.get(root).cloned().unwrap_or(serde_json::Value::Null);
+            }
+            value.to_string().into_bytes()
+        }
+    };
+    Ok(ResponseBuilder::new().with_headers(headers(&fields)).fixed(bytes))
+}
+
+/// `POST …/docs/<path>/updates`
+pub async fn append(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId, path: &NodePath) -> Answer {
+    let actor = call.authorize(workspace, Role::Editor)?;
+    require_media(header(request, "Content-Type").as_deref(), &UPDATE_TYPES)?;
+    let update = body(request, MAX_UPDATE_BYTES).await?;
+    check_update_size(update.len())?;
+    let info = validate::validate_update(&update)
+        .map_err(|error| Problem::because(ProblemCode::InvalidUpdate, format!("The bytes are not a Yjs update: {error}.")))?;
+    if info.is_empty() {
+        return Err(Problem::because(ProblemCode::InvalidUpdate, "The update changes nothing."));
+    }
+    let epoch = match call.query.value("epoch")? {
+        Some(text) => Some(text.parse().map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?),
+        None => None,
+    };
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));
+    let hash = body_hash(&update);
+    let (db, at) = (call.db()?, clock::now());
+    let wanted = Append {
+        workspace: workspace.as_str(),
+        path: path.as_str(),
+        update: &update,
+        epoch,
+        actor: &actor.sub,
+        at,
+        op: op_key.as_deref().map(|key| (key, hash.as_str())),
+        after: None,
+    };
+    let saved = match retried(op_key.is_some(), || db.append_update(&wanted)).await {
+        Ok(saved) => saved,
+        Err(DbError::Duplicate) => {
+            let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
+            let answer = UpdateAnswer { clock: first.clock, epoch: epoch.unwrap_or(0) };
+            let response = answered(first.is_created(), &answer)?;
+            return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
+        }
+        Err(DbError::NoWorkspace) => return Err(absent(&db, workspace).await),
+        Err(DbError::Precondition) => return Err(refused(&db, workspace, path).await),
+        Err(error) => return Err(storage(&error)),
+    };
+    let change = Change {
+        clock: saved.clock,
+        kind: ChangeKind::Update,
+        path: path.as_str().to_owned(),
+        actor: actor.sub,
+        at,
+    };
+    notify(call.env, call.context, &db, workspace.as_str(), saved.live_until, vec![change]);
+    if is_worthwhile(saved.parts) {
+        compact_later(call, workspace, path)?;
+    }
+    answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch })
+}
+
+fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
+    let response = respond::json(if created { 201 } else { 200 }, answer)?;
+    let response = respond::with_header(response, "ETag", &etag(answer.clock));
+    Ok(respond::with_header(response, "Yrelay-Epoch", &answer.epoch.to_string()))
+}
+
+async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {
+    match db.node(workspace.as_str(), path.as_str()).await {
+        Ok(Some(Some(node))) if node.kind == "document" => {
+            Problem::because(ProblemCode::WrongNodeKind, "The document has another epoch: it was replaced. Load it again.")
+                .with("epoch", node.epoch)
+        }
+        _ => Problem::new(ProblemCode::WrongNodeKind),
+    }
+}
+
+fn compact_later(call: &Call<'_>, workspace: &WorkspaceId, path: &NodePath) -> Result<(), Problem> {
+    let (db, workspace, path) = (call.db()?, workspace.as_str().to_owned(), path.as_str().to_owned());
+    call.context.wait_until(async move {
+        match compaction::run(&db, &workspace, &path).await {
+            Ok(()) | Err(DbError::Stale) => {}
+            Err(error) => worker::console_error!("workspace {workspace}: compaction: {error:?}"),
+        }
+    });
+    Ok(())
+}
+
+/// A state vector in base64, of either alphabet, with or without padding.
+fn decode_state_vector(text: &str) -> Result<Vec<u8>, Problem> {
+    let bad = || Problem::because(ProblemCode::BadRequest, "`sv` is not a Yjs state vector in base64url.");
+    let plain = text.trim_end_matches('=');
+    let bytes = URL_SAFE_NO_PAD
+        .decode(plain)
+        .or_else(|_| STANDARD.decode(text))
+        .map_err(|_| bad())?;
+    validate::validate_state_vector(&bytes).map_err(|_| bad())?;
+    Ok(bytes)
+}
+
+fn unreadable(error: &DocumentError) -> Problem {
+    worker::console_error!("a stored document cannot be read: {error}");
+    Problem::new(ProblemCode::Internal)
+}
+
+/// A document that cannot be shown as asked: the caller has to name a root.
+fn unshown(error: &DocumentError) -> Problem {
+    Problem::because(ProblemCode::BadRequest, error.to_string())
+}

@@ -1,0 +1,290 @@
+//! Records over HTTP: read, list, write, and several writes as one.
+
+use serde_json::Value;
+use worker::{Request, Response};
+
+use super::call::Call;
+use super::clock;
+use super::db::log::{Entry, Guard, Replay};
+use super::db::nodes::{Committed, Node, NodeOp, Write};
+use super::db::{Db, DbError};
+use super::notify::notify;
+use super::respond::{self, Answer, body, header, storage};
+use super::workspaces::absent;
+use crate::api::auth::Actor;
+use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::limits::MAX_BODY_BYTES;
+use crate::api::media::{JSON_TYPES, PATCH_TYPES, require_media};
+use crate::api::op::{Op, OpAction, parse_ops};
+use crate::api::path::{NodePath, WorkspaceId};
+use crate::api::precondition::{Precondition, etag, not_modified};
+use crate::api::problem::{Problem, ProblemCode};
+use crate::api::resource;
+use crate::api::role::Role;
+use crate::protocol::change::Change;
+
+/// `GET …/nodes/<path>`
+pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, path: &NodePath) -> Answer {
+    call.authorize(workspace, Role::Viewer)?;
+    let db = call.db()?;
+    let node = match db.node(workspace.as_str(), path.as_str()).await.map_err(|error| storage(&error))? {
+        None => return Err(absent(&db, workspace).await),
+        Some(None) => return Err(Problem::new(ProblemCode::NodeNotFound)),
+        Some(Some(node)) => node,
+    };
+    let clock = node.clock;
+    let response = if not_modified(header(request, "If-None-Match").as_deref(), clock) {
+        worker::ResponseBuilder::new().with_status(304).empty()
+    } else {
+        respond::json(200, &resource(node))?
+    };
+    Ok(respond::with_header(response, "ETag", &etag(clock)))
+}
+
+/// `GET …/nodes`
+pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
+    call.authorize(workspace, Role::Viewer)?;
+    let db = call.db()?;
+    let limit = call.query.limit()?;
+    let prefix = call.query.path_text("prefix")?.map(|prefix| prefix.trim_end_matches('/'));
+    let after = call.query.path_text("after")?.unwrap_or("");
+    let listed = db.list(workspace.as_str(), prefix, after, limit).await.map_err(|error| storage(&error))?;
+    let Some((nodes, head)) = listed else { return Err(absent(&db, workspace).await) };
+    let next = (nodes.len() == limit as usize).then(|| nodes.last().map(|node| node.path.clone())).flatten();
+    let nodes = nodes.into_iter().map(resource).collect();
+    respond::json(200, &resource::NodeList { nodes, next, head })
+}
+
+/// `PUT`, `PATCH` and `DELETE …/nodes/<path>`
+pub async fn write(
+    call: &Call<'_>,
+    request: &mut Request,
+    workspace: &WorkspaceId,
+    path: &NodePath,
+    verb: Verb,
+) -> Answer {
+    let actor = call.authorize(workspace, Role::Editor)?;
+    let precondition = Precondition::from_headers(
+        header(request, "If-Match").as_deref(),
+        header(request, "If-None-Match").as_deref(),
+    )?;
+    let content_type = header(request, "Content-Type");
+    let (types, method): (&[&str], &str) = match verb {
+        Verb::Put => (&JSON_TYPES, "PUT"),
+        Verb::Patch => (&PATCH_TYPES, "PATCH"),
+        Verb::Delete => (&[], "DELETE"),
+    };
+    if !types.is_empty() {
+        require_media(content_type.as_deref(), types)?;
+    }
+    let bytes = body(request, MAX_BODY_BYTES).await?;
+    let op = match verb {
+        Verb::Put => Op::put(path.clone(), precondition, &bytes)?,
+        Verb::Patch => Op::patch(path.clone(), precondition, &bytes)?,
+        Verb::Delete => Op::delete(path.clone(), precondition),
+    };
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, method, path.as_str()));
+    let mutation = Mutation { call, workspace, actor: &actor, ops: vec![op], op_key, hash: body_hash(&bytes) };
+    let done = mutation.run().await?;
+    let clock = done.first;
+    let status = if done.created && verb == Verb::Put { 201 } else { 200 };
+    let answer = resource::WriteAnswer { clock, path: path.as_str().to_owned() };
+    let response = respond::with_header(respond::json(status, &answer)?, "ETag", &etag(clock));
+    Ok(done.mark(response))
+}
+
+/// `POST …/ops`
+pub async fn apply(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId) -> Answer {
+    let actor = call.authorize(workspace, Role::Editor)?;
+    require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
+    let bytes = body(request, MAX_BODY_BYTES).await?;
+    let ops = parse_ops(&bytes)?;
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, "POST", "ops"));
+    let count = ops.len() as u64;
+    let mutation = Mutation { call, workspace, actor: &actor, ops, op_key, hash: body_hash(&bytes) };
+    let done = mutation.run().await?;
+    let clocks: Vec<u64> = (done.first..done.first + count).collect();
+    let clock = done.first + count - 1;
+    Ok(done.mark(respond::json(200, &resource::OpsAnswer { clocks, clock })?))
+}
+
+/// The method of a single write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Writes a record whole.
+    Put,
+    /// Changes a record.
+    Patch,
+    /// Removes a node and what is below it.
+    Delete,
+}
+
+/// Ops that are committed together.
+struct Mutation<'a> {
+    call: &'a Call<'a>,
+    workspace: &'a WorkspaceId,
+    actor: &'a Actor,
+    ops: Vec<Op>,
+    op_key: Option<String>,
+    hash: String,
+}
+
+/// What came of a mutation, now or when its key was first used.
+struct Done {
+    first: u64,
+    created: bool,
+    replayed: bool,
+}
+
+impl Done {
+    fn mark(&self, response: Response) -> Response {
+        if self.replayed { respond::with_header(response, "Idempotency-Replayed", "true") } else { response }
+    }
+}
+
+impl Mutation<'_> {
+    async fn run(&self) -> Result<Done, Problem> {
+        let db = self.call.db()?;
+        let at = clock::now();
+        let values: Vec<String> = self.ops.iter().map(|op| value_of(&op.action)).collect();
+        let statements: Vec<NodeOp<'_>> =
+            self.ops.iter().zip(&values).enumerate().map(|(index, (op, value))| self.node_op(index, op, value, at)).collect();
+        match retried(self.op_key.is_some(), || db.mutate(self.workspace.as_str(), &statements)).await {
+            Ok(committed) => self.committed(&db, &committed, at),
+            Err(DbError::Duplicate) => self.replay(&db).await,
+            Err(DbError::Precondition) => Err(self.refused(&db).await),
+            Err(DbError::NoWorkspace) => Err(absent(&db, self.workspace).await),
+            Err(DbError::TooLarge) => {
+                Err(Problem::because(ProblemCode::PayloadTooLarge, "The patched value would be over 1.9 MB."))
+            }
+            Err(error) => Err(storage(&error)),
+        }
+    }
+
+    fn node_op<'b>(&'b self, index: usize, op: &'b Op, value: &'b str, at: u64) -> NodeOp<'b> {
+        let guards = match op.precondition {
+            Precondition::None => Vec::new(),
+            Precondition::Exists => vec![Guard::Exists],
+            Precondition::IfMatch(clock) => vec![Guard::Clock(clock)],
+            Precondition::IfNoneMatch => vec![Guard::Missing],
+        };
+        let write = match op.action {
+            OpAction::Delete => Write::Delete,
+            OpAction::Patch(_) => Write::Patch(value),
+            OpAction::Put(_) => Write::Put(value),
+        };
+        // The key stands in the first row; the rows of a batch follow one another.
+        let op_key = self.op_key.as_deref().filter(|_| index == 0).map(|key| (key, self.hash.as_str()));
+        let entry = Entry {
+            workspace: self.workspace.as_str(),
+            kind: op.kind(),
+            path: op.path.as_str(),
+            actor: &self.actor.sub,
+            at,
+            op: op_key,
+        };
+        NodeOp::new(entry, guards, write)
+    }
+
+    fn committed(&self, db: &Db, committed: &Committed, at: u64) -> Result<Done, Problem> {
+        let first = committed.appended.first().ok_or_else(|| Problem::new(ProblemCode::Internal))?;
+        let changes = self
+            .ops
+            .iter()
+            .zip(&committed.appended)
+            .map(|(op, appended)| Change {
+                clock: appended.clock,
+                kind: op.kind(),
+                path: op.path.as_str().to_owned(),
+                actor: self.actor.sub.clone(),
+                at,
+            })
+            .collect();
+        notify(self.call.env, self.call.context, db, self.workspace.as_str(), committed.live_until, changes);
+        Ok(Done { first: first.clock, created: first.is_created(), replayed: false })
+    }
+
+    async fn replay(&self, db: &Db) -> Result<Done, Problem> {
+        let replay = replay(db, self.workspace, self.op_key.as_deref(), &self.hash).await?;
+        Ok(Done { first: replay.clock, created: replay.is_created(), replayed: true })
+    }
+
+    /// Says which op was refused, and what the node is now (I04). Nothing was written; the node
+    /// may have changed since, so that this is the best that can be said.
+    async fn refused(&self, db: &Db) -> Problem {
+        for (index, op) in self.ops.iter().enumerate() {
+            let problem = match db.node(self.workspace.as_str(), op.path.as_str()).await {
+                Ok(node) => refusal(op, node.flatten()),
+                Err(error) => Some(storage(&error)),
+            };
+            if let Some(problem) = problem {
+                return if self.ops.len() > 1 { problem.with("index", index) } else { problem };
+            }
+        }
+        // Every node is as asked by now, or an op depends on one before it in the batch.
+        Problem::because(ProblemCode::PreconditionFailed, "An op of the batch does not find what it needs; read and retry.")
+    }
+}
+
+/// Why an op does not go with a node, if it does not.
+fn refusal(op: &Op, node: Option<Node>) -> Option<Problem> {
+    let clock = node.as_ref().map(|node| node.clock);
+    let is_document = node.as_ref().is_some_and(|node| node.kind == "document");
+    if !op.precondition.holds(clock) {
+        let value = node.and_then(|node| node.value).and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        return Some(Problem::precondition_failed(clock, value));
+    }
+    match op.action {
+        OpAction::Put(_) | OpAction::Patch(_) if is_document => Some(Problem::new(ProblemCode::WrongNodeKind)),
+        OpAction::Patch(_) | OpAction::Delete if clock.is_none() => Some(Problem::new(ProblemCode::NodeNotFound)),
+        OpAction::Put(_) | OpAction::Patch(_) | OpAction::Delete => None,
+    }
+}
+
+/// Looks up the first answer to a key, and refuses another body under it (I02).
+pub async fn replay(db: &Db, workspace: &WorkspaceId, key: Option<&str>, hash: &str) -> Result<Replay, Problem> {
+    let found = match key {
+        Some(key) => db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))?,
+        None => None,
+    };
+    let replay = found.ok_or_else(|| Problem::new(ProblemCode::Internal))?;
+    if replay.op_hash == hash { Ok(replay) } else { Err(Problem::new(ProblemCode::IdempotencyKeyReused)) }
+}
+
+/// Runs a batch, again if it failed in a way that leaves open whether it was committed. Only under
+/// a key, which makes the second run harmless (R2).
+pub async fn retried<T, F: Future<Output = Result<T, DbError>>>(
+    has_key: bool,
+    mut run: impl FnMut() -> F,
+) -> Result<T, DbError> {
+    let mut attempt = 1;
+    loop {
+        match run().await {
+            Err(DbError::Unavailable(cause)) if has_key && attempt < MAX_ATTEMPTS => {
+                worker::console_error!("storage, attempt {attempt}: {cause}");
+                let wait = js_sys::Math::random() * f64::from(50 << attempt);
+                worker::Delay::from(std::time::Duration::from_millis(wait as u64)).await;
+                attempt += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn value_of(action: &OpAction) -> String {
+    match action {
+        OpAction::Delete => String::new(),
+        OpAction::Patch(value) | OpAction::Put(value) => value.to_string(),
+    }
+}
+
+fn resource(node: Node) -> resource::Node {
+    let kind = if node.kind == "document" { resource::NodeKind::Document } else { resource::NodeKind::Record };
+    let value = node.value.and_then(|text| serde_json::from_str(&text).ok());
+    resource::Node { path: node.path, kind, clock: node.clock, value }
+}
+
+/// Times that an ambiguous batch is run, the first included (R2).
+const MAX_ATTEMPTS: u32 = 3;
