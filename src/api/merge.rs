@@ -42,7 +42,42 @@ pub fn merge_patch(mut target: Value, patch: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    /// The definition of the RFC, word for word and recursive.
+    fn by_definition(target: &Value, patch: &Value) -> Value {
+        let Value::Object(patch) = patch else { return patch.clone() };
+        let mut result = target.as_object().cloned().unwrap_or_default();
+        for (name, value) in patch {
+            if value.is_null() {
+                result.remove(name);
+            } else {
+                let merged = by_definition(result.get(name).unwrap_or(&Value::Null), value);
+                result.insert(name.clone(), merged);
+            }
+        }
+        Value::Object(result)
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from)];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                proptest::collection::btree_map("[abc]", inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_the_definition_of_the_rfc(target in any_json(), patch in any_json()) {
+            prop_assert_eq!(merge_patch(target.clone(), patch.clone()), by_definition(&target, &patch));
+        }
+    }
 
     #[test]
     fn members_are_added_replaced_removed_and_merged() {
