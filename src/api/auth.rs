@@ -1,0 +1,362 @@
+//! Who asks: the API's bearer token becomes an [`Actor`] with a role for each workspace (A1).
+//!
+//! `Actor::require` is called before anything is read from storage. So a caller without a role
+//! gets the same answer whether the workspace exists or not (U07).
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::jwt::{self, Audience, Signing, Verifier};
+use super::limits::MIN_SECRET_BYTES;
+use super::path::WorkspaceId;
+use super::problem::{Problem, ProblemCode};
+use super::role::{ActorKind, Role};
+
+/// A verified caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// The subject: 1 to 128 bytes, no control character. It names the actor in changes.
+    pub sub: String,
+    /// Human, agent or service.
+    pub kind: ActorKind,
+    /// Roles by workspace id; `*` is every workspace that has no entry of its own.
+    pub roles: BTreeMap<String, Role>,
+    /// When the token ends, in seconds since the Unix epoch.
+    pub exp: u64,
+}
+
+impl Actor {
+    /// The role in a workspace: its own entry if there is one, else that of `*`.
+    #[must_use]
+    pub fn role_in(&self, workspace: &WorkspaceId) -> Option<Role> {
+        self.roles.get(workspace.as_str()).or_else(|| self.roles.get(EVERY_WORKSPACE)).copied()
+    }
+
+    /// The role in a workspace, if it is at least `needed`.
+    ///
+    /// # Errors
+    /// `forbidden`. For a caller with no role it is the same for every workspace (U07).
+    pub fn require(&self, workspace: &WorkspaceId, needed: Role) -> Result<Role, Problem> {
+        match self.role_in(workspace) {
+            None => Err(ProblemCode::Forbidden.into()),
+            Some(role) if role < needed => Err(Problem::because(
+                ProblemCode::Forbidden,
+                format!("This needs the role {needed}; the token says {role}."),
+            )),
+            Some(role) => Ok(role),
+        }
+    }
+
+    /// Whether the caller may create a workspace: an owner of that id may, and for an id that the
+    /// server chooses an owner of `*`.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub fn require_create(&self, workspace: Option<&WorkspaceId>) -> Result<(), Problem> {
+        match workspace {
+            Some(id) => self.require(id, Role::Owner).map(|_| ()),
+            None if self.roles.get(EVERY_WORKSPACE) == Some(&Role::Owner) => Ok(()),
+            None => Err(Problem::because(
+                ProblemCode::Forbidden,
+                "To let the server choose the id, the token must own every workspace.",
+            )),
+        }
+    }
+}
+
+/// Why a token is not accepted. It never holds any part of the token (A3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AuthError {
+    /// A relay token of an agent: agents have no WebSocket (W10).
+    AgentOnRelay,
+    /// The signature does not fit the key.
+    BadSignature,
+    /// It was good until `exp`. Fetch a fresh one (U01).
+    Expired,
+    /// The bytes are not a token, or a claim is missing or not what it has to be.
+    Malformed,
+    /// There is no token.
+    Missing,
+    /// `nbf` is in the future.
+    NotYetValid,
+    /// Signed with another algorithm than this key is for.
+    WrongAlgorithm,
+    /// A good token for another purpose.
+    WrongAudience,
+    /// A good scope token of another workspace (U07).
+    WrongWorkspace,
+}
+
+impl fmt::Display for AuthError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AgentOnRelay => "Agents use REST, MCP and the change stream; they have no WebSocket.",
+            Self::BadSignature => "The signature of the token is not valid here.",
+            Self::Expired => "The token has expired.",
+            Self::Malformed => "The credentials cannot be read as a token.",
+            Self::Missing => "There is no token.",
+            Self::NotYetValid => "The token is not valid yet.",
+            Self::WrongAlgorithm => "The token is signed with another algorithm than this endpoint takes.",
+            Self::WrongAudience => "The token is for another purpose.",
+            Self::WrongWorkspace => "The token is for another workspace.",
+        })
+    }
+}
+
+impl std::error::Error for AuthError {}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Self {
+        let code = match error {
+            AuthError::Expired => ProblemCode::TokenExpired,
+            // Bodies without a difference between a missing role and another workspace.
+            AuthError::WrongWorkspace => return ProblemCode::Forbidden.into(),
+            AuthError::AgentOnRelay | AuthError::WrongAudience => ProblemCode::Forbidden,
+            AuthError::BadSignature
+            | AuthError::Malformed
+            | AuthError::Missing
+            | AuthError::NotYetValid
+            | AuthError::WrongAlgorithm => ProblemCode::Unauthorized,
+        };
+        Self::because(code, error.to_string())
+    }
+}
+
+/// The shared secret of API tokens.
+#[derive(Clone)]
+pub struct ApiSecret(Vec<u8>);
+
+impl ApiSecret {
+    /// Takes the bytes of the configured secret.
+    ///
+    /// # Errors
+    /// [`KeyError::SecretTooShort`] below 32 bytes.
+    pub fn new(secret: &[u8]) -> Result<Self, KeyError> {
+        if secret.len() < MIN_SECRET_BYTES {
+            Err(KeyError::SecretTooShort)
+        } else {
+            Ok(Self(secret.to_vec()))
+        }
+    }
+}
+
+impl fmt::Debug for ApiSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiSecret(..)")
+    }
+}
+
+/// Why configured key material cannot be used. Found at start, not at the first request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyError {
+    /// Not a key of 32 bytes in unpadded base64url, or not a point of the curve.
+    NotAKey,
+    /// An HS256 secret needs 32 bytes: make one with `openssl rand -base64 32`.
+    SecretTooShort,
+}
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotAKey => "an Ed25519 key is 32 bytes in base64url without padding",
+            Self::SecretTooShort => "an API secret has at least 32 bytes",
+        })
+    }
+}
+
+impl std::error::Error for KeyError {}
+
+/// Checks an API token: signature, audience, times, subject and roles. `now_s` is in seconds.
+///
+/// # Errors
+/// See [`AuthError`].
+pub fn verify_api_token(secret: &ApiSecret, token: &str, now_s: u64) -> Result<Actor, AuthError> {
+    let claims: ApiClaimsIn = jwt::open(token, &Verifier::Hmac(&secret.0))?;
+    if !claims.aud.includes(API_AUDIENCE) {
+        return Err(AuthError::WrongAudience);
+    }
+    jwt::check_times(claims.exp, claims.nbf, now_s)?;
+    let known = |id: &str| id == EVERY_WORKSPACE || WorkspaceId::parse(id).is_ok();
+    if !jwt::is_subject(&claims.sub) || !claims.workspaces.keys().all(|id| known(id)) {
+        return Err(AuthError::Malformed);
+    }
+    Ok(Actor { sub: claims.sub, kind: claims.kind, roles: claims.workspaces, exp: claims.exp })
+}
+
+/// Makes an API token, for `cargo xtask token`, relays' service tokens and tests.
+///
+/// # Errors
+/// [`AuthError::Malformed`] for an actor that the reader would refuse.
+pub fn mint_api_token(secret: &ApiSecret, actor: &Actor) -> Result<String, AuthError> {
+    let claims = ApiClaimsOut {
+        aud: API_AUDIENCE,
+        sub: &actor.sub,
+        kind: actor.kind,
+        exp: actor.exp,
+        workspaces: &actor.roles,
+    };
+    let token = jwt::seal(&claims, &Signing::Hmac(&secret.0))?;
+    verify_api_token(secret, &token, 0).map(|_| token)
+}
+
+#[derive(Deserialize)]
+struct ApiClaimsIn {
+    aud: Audience,
+    sub: String,
+    kind: ActorKind,
+    exp: u64,
+    nbf: Option<u64>,
+    workspaces: BTreeMap<String, Role>,
+}
+
+#[derive(Serialize)]
+struct ApiClaimsOut<'a> {
+    aud: &'a str,
+    sub: &'a str,
+    kind: ActorKind,
+    exp: u64,
+    workspaces: &'a BTreeMap<String, Role>,
+}
+
+/// The `aud` of API tokens.
+const API_AUDIENCE: &str = "yrelay";
+
+/// The entry of `workspaces` that stands for all of them. No workspace can have it as its id.
+const EVERY_WORKSPACE: &str = "*";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_796_000_000;
+
+    fn secret() -> ApiSecret {
+        ApiSecret::new(&[5; 32]).unwrap()
+    }
+
+    fn workspace(text: &str) -> WorkspaceId {
+        WorkspaceId::parse(text).unwrap()
+    }
+
+    fn actor(roles: &[(&str, Role)]) -> Actor {
+        let roles = roles.iter().map(|(id, role)| ((*id).to_owned(), *role)).collect();
+        Actor { sub: "ada".to_owned(), kind: ActorKind::Human, roles, exp: NOW + 10 }
+    }
+
+    fn sealed(claims: &serde_json::Value) -> Result<Actor, AuthError> {
+        let token = jwt::seal(claims, &Signing::Hmac(&secret().0)).unwrap();
+        verify_api_token(&secret(), &token, NOW)
+    }
+
+    #[test]
+    fn a1_a_minted_token_gives_back_its_actor() {
+        let actor = actor(&[("w1", Role::Editor), ("*", Role::Viewer)]);
+        let token = mint_api_token(&secret(), &actor).unwrap();
+        assert_eq!(verify_api_token(&secret(), &token, NOW), Ok(actor));
+        assert_eq!(verify_api_token(&secret(), &token, NOW + 10), Err(AuthError::Expired));
+        let other = ApiSecret::new(&[6; 32]).unwrap();
+        // A wrong signature is told first: an expired forgery does not ask for a fresh token.
+        assert_eq!(verify_api_token(&other, &token, NOW + 10), Err(AuthError::BadSignature));
+    }
+
+    #[test]
+    fn a1_every_claim_is_required_and_checked() {
+        let good = serde_json::json!({
+            "aud": "yrelay", "sub": "ada", "kind": "agent", "exp": NOW + 1, "workspaces": {"w": "owner"},
+            "iss": "https://idp.example", "iat": 1
+        });
+        assert_eq!(sealed(&good).unwrap().kind, ActorKind::Agent);
+        for claim in ["aud", "sub", "kind", "exp", "workspaces"] {
+            let mut claims = good.clone();
+            claims.as_object_mut().unwrap().remove(claim);
+            assert_eq!(sealed(&claims), Err(AuthError::Malformed), "without {claim}");
+        }
+        let bad = [
+            ("sub", serde_json::json!("")),
+            ("sub", serde_json::json!("a\nb")),
+            ("sub", serde_json::json!("x".repeat(129))),
+            ("kind", serde_json::json!("root")),
+            ("exp", serde_json::json!("soon")),
+            ("exp", serde_json::json!(-1)),
+            ("workspaces", serde_json::json!({"w": "admin"})),
+            ("workspaces", serde_json::json!({"a/b": "owner"})),
+            ("workspaces", serde_json::json!(["w"])),
+        ];
+        for (claim, value) in bad {
+            let mut claims = good.clone();
+            claims[claim] = value;
+            assert_eq!(sealed(&claims), Err(AuthError::Malformed), "{claims}");
+        }
+    }
+
+    #[test]
+    fn a1_the_audience_is_exact() {
+        let with = |aud: serde_json::Value| {
+            sealed(&serde_json::json!({
+                "aud": aud, "sub": "a", "kind": "human", "exp": NOW + 1, "workspaces": {}
+            }))
+            .map(|actor| actor.sub)
+        };
+        assert!(with("yrelay".into()).is_ok() && with(serde_json::json!(["x", "yrelay"])).is_ok());
+        for aud in ["yrelay:relay", "yrelay:stream", "YRELAY", ""] {
+            assert_eq!(with(aud.into()), Err(AuthError::WrongAudience), "{aud}");
+        }
+        assert_eq!(with(serde_json::json!([])), Err(AuthError::WrongAudience));
+    }
+
+    #[test]
+    fn roles_are_ordered_and_an_own_entry_wins_over_the_star() {
+        let actor = actor(&[("w1", Role::Viewer), ("*", Role::Owner)]);
+        assert_eq!(actor.role_in(&workspace("w1")), Some(Role::Viewer));
+        assert_eq!(actor.require(&workspace("w2"), Role::Editor), Ok(Role::Owner));
+        let refused = actor.require(&workspace("w1"), Role::Editor).unwrap_err();
+        assert_eq!(refused.status(), 403);
+        assert!(Role::Viewer < Role::Editor && Role::Editor < Role::Owner);
+    }
+
+    #[test]
+    fn u07_another_workspace_is_refused_in_the_same_words_whether_it_exists_or_not() {
+        let actor = actor(&[("w1", Role::Owner)]);
+        let existing = actor.require(&workspace("w2"), Role::Viewer).unwrap_err();
+        let missing = actor.require(&workspace("nothing-here"), Role::Owner).unwrap_err();
+        assert_eq!(existing, missing);
+        assert_eq!(existing, Problem::from(AuthError::WrongWorkspace));
+        assert_eq!((existing.status(), existing.body().contains("w2")), (403, false));
+    }
+
+    #[test]
+    fn creating_needs_ownership_of_the_id_or_of_everything() {
+        let named = actor(&[("w1", Role::Owner)]);
+        assert!(named.require_create(Some(&workspace("w1"))).is_ok());
+        assert!(named.require_create(Some(&workspace("w2"))).is_err());
+        assert!(named.require_create(None).is_err());
+        assert!(actor(&[("*", Role::Owner)]).require_create(None).is_ok());
+        assert!(actor(&[("*", Role::Editor)]).require_create(None).is_err());
+    }
+
+    #[test]
+    fn a3_secrets_are_long_enough_and_never_printed() {
+        assert_eq!(ApiSecret::new(&[1; 31]).unwrap_err(), KeyError::SecretTooShort);
+        assert_eq!(
+            format!("{:?}", ApiSecret::new(b"do not print me, not in any log!").unwrap()),
+            "ApiSecret(..)"
+        );
+    }
+
+    #[test]
+    fn u01_only_an_expired_token_asks_for_a_fresh_one() {
+        let code = |error: AuthError| Problem::from(error).code;
+        assert_eq!(code(AuthError::Expired), ProblemCode::TokenExpired);
+        for error in
+            [AuthError::Missing, AuthError::Malformed, AuthError::BadSignature, AuthError::NotYetValid]
+        {
+            assert_eq!(code(error), ProblemCode::Unauthorized);
+        }
+        for error in [AuthError::WrongAudience, AuthError::WrongWorkspace, AuthError::AgentOnRelay] {
+            assert_eq!(code(error), ProblemCode::Forbidden);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Every bound of the REST side, with its reason (R4). Those of the relay are in
+//! [`crate::protocol::limits`], together with the lengths of ids and paths that both share.
+
+/// Largest JSON body. A D1 value may have 2 MB; half leaves room for the row around it (D04).
+pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Largest Yjs update in one request. Larger documents arrive as several updates.
+pub const MAX_UPDATE_BYTES: usize = 1024 * 1024;
+
+/// Nesting of a JSON body, the envelope of `/ops` included. Parsers and mergers may then recurse.
+pub const MAX_JSON_DEPTH: usize = 64;
+
+/// Operations in one `/ops` request: all of them are one D1 batch, which has bounded statements.
+pub const MAX_OPS: usize = 50;
+
+/// Segments of a node path. Subtree operations look at every ancestor.
+pub const MAX_PATH_SEGMENTS: usize = 32;
+
+/// Characters of an `Idempotency-Key`: a UUID has 36, a hash 64.
+pub const MAX_IDEMPOTENCY_KEY_BYTES: usize = 128;
+
+/// Bytes of a token's `sub`: it is stored with every change.
+pub const MAX_SUBJECT_BYTES: usize = 128;
+
+/// Bytes of a token. A hundred workspaces with roles take about 5 KB; servers refuse headers
+/// from 8 to 16 KB on anyway.
+pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
+
+/// Bytes of an HS256 secret, at least: as many as the hash puts out (RFC 7518, section 3.2).
+pub const MIN_SECRET_BYTES: usize = 32;
+
+/// Seconds a scope token lives (A2). Revocation takes this long at worst (A4).
+pub const SCOPE_TOKEN_SECONDS: u64 = 600;
+
+/// Seconds that `nbf` may lie ahead: issuer and verifier have different clocks. `exp` has no
+/// such allowance.
+pub const NOT_BEFORE_LEEWAY_SECONDS: u64 = 60;
+
+/// Entries of a page when the request names no `limit`.
+pub const DEFAULT_PAGE: u32 = 100;
+
+/// Entries of a page at most; a larger `limit` is refused, so that nobody misses the rest.
+pub const MAX_PAGE: u32 = 1000;
+
+/// Bytes of a query string that is looked at.
+pub const MAX_QUERY_BYTES: usize = 16 * 1024;

@@ -1,0 +1,348 @@
+//! A refusal: one stable code, its HTTP status, and the RFC 9457 body that goes with it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+/// Content type of every error body.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Why a request is refused. Turn it into a response with [`Problem::status`],
+/// [`Problem::headers`] and [`Problem::body`].
+///
+/// `detail` and `extra` are shown to the client: they never hold a token (A3) and, for a
+/// workspace the client may not see, nothing that depends on whether it exists (U07).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// What went wrong, for programs.
+    pub code: ProblemCode,
+    /// What went wrong this time, for people. The code's title when empty.
+    pub detail: String,
+    /// Further members of the body, such as `head` and `floor`. Names of RFC 9457 are ignored.
+    pub extra: BTreeMap<String, Value>,
+    /// Seconds to wait, as `Retry-After`.
+    pub retry_after: Option<u32>,
+    /// The methods the resource has, as `Allow`.
+    pub allow: Option<&'static str>,
+    /// The current clock, as `ETag`: a failed precondition says what to send next.
+    pub clock: Option<u64>,
+}
+
+impl Problem {
+    /// A problem that says no more than its code. 503 and 429 start with a `Retry-After`, because
+    /// clients rely on one.
+    #[must_use]
+    pub const fn new(code: ProblemCode) -> Self {
+        let retry_after = match code {
+            ProblemCode::RateLimited | ProblemCode::StorageUnavailable => Some(DEFAULT_RETRY_SECONDS),
+            _ => None,
+        };
+        Self { code, detail: String::new(), extra: BTreeMap::new(), retry_after, allow: None, clock: None }
+    }
+
+    /// A problem with a sentence about this case.
+    #[must_use]
+    pub fn because(code: ProblemCode, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..Self::new(code) }
+    }
+
+    /// Adds a member to the body.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Says how many seconds to wait.
+    #[must_use]
+    pub const fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// 405 with the methods that the resource has.
+    #[must_use]
+    pub const fn method_not_allowed(allow: &'static str) -> Self {
+        let mut problem = Self::new(ProblemCode::MethodNotAllowed);
+        problem.allow = Some(allow);
+        problem
+    }
+
+    /// 412 with what the node is now: its clock, and its value if it has one (I04). Both are null
+    /// when there is no such node.
+    #[must_use]
+    pub fn precondition_failed(clock: Option<u64>, value: Option<Value>) -> Self {
+        let mut problem = Self::new(ProblemCode::PreconditionFailed)
+            .with("clock", clock.map_or(Value::Null, Value::from))
+            .with("value", value.unwrap_or(Value::Null));
+        problem.clock = clock;
+        problem
+    }
+
+    /// 410 for a cursor that the log cannot serve (F2).
+    #[must_use]
+    pub fn cursor_gone(head: u64, floor: u64) -> Self {
+        Self::new(ProblemCode::CursorGone).with("head", head).with("floor", floor)
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.code.info().status
+    }
+
+    /// Every header of the response, `Content-Type` included.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers =
+            vec![("Content-Type", PROBLEM_JSON.to_owned()), ("Cache-Control", "no-store".to_owned())];
+        if let Some(seconds) = self.retry_after {
+            headers.push(("Retry-After", seconds.to_string()));
+        }
+        if let Some(allow) = self.allow {
+            headers.push(("Allow", allow.to_owned()));
+        }
+        if let Some(clock) = self.clock {
+            headers.push(("ETag", format!("\"{clock}\"")));
+        }
+        match self.code {
+            ProblemCode::Unauthorized => headers.push(("WWW-Authenticate", "Bearer".to_owned())),
+            ProblemCode::TokenExpired => {
+                headers.push(("WWW-Authenticate", "Bearer error=\"invalid_token\"".to_owned()));
+            }
+            ProblemCode::UpgradeRequired => headers.push(("Upgrade", "websocket".to_owned())),
+            _ => {}
+        }
+        headers
+    }
+
+    /// The body: a JSON object on one line.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let info = self.code.info();
+        let detail = if self.detail.is_empty() { info.cause } else { &self.detail };
+        let mut body = Map::new();
+        for (name, value) in &self.extra {
+            body.insert(name.clone(), value.clone());
+        }
+        // After the extras, so that none of them can stand in for a standard member.
+        body.insert("type".to_owned(), format!("urn:yrelay:problem:{}", info.name).into());
+        body.insert("title".to_owned(), info.title.into());
+        body.insert("status".to_owned(), info.status.into());
+        body.insert("code".to_owned(), info.name.into());
+        body.insert("detail".to_owned(), detail.into());
+        Value::Object(body).to_string()
+    }
+}
+
+impl From<ProblemCode> for Problem {
+    fn from(code: ProblemCode) -> Self {
+        Self::new(code)
+    }
+}
+
+/// One row of the table of codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProblemInfo {
+    /// The code as the body spells it. Never changes meaning.
+    pub name: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// A short summary, the same every time.
+    pub title: &'static str,
+    /// What the client did, or what happened here.
+    pub cause: &'static str,
+    /// What to do about it.
+    pub cure: &'static str,
+}
+
+/// The table of codes as Markdown, for `docs/API.md`.
+#[must_use]
+pub fn markdown_table() -> String {
+    let mut table = String::from("| code | status | cause | cure |\n| --- | --- | --- | --- |\n");
+    for code in ProblemCode::ALL {
+        let ProblemInfo { name, status, cause, cure, .. } = code.info();
+        table.push_str(&format!("| `{name}` | {status} | {cause} | {cure} |\n"));
+    }
+    table
+}
+
+/// Seconds to wait when nobody knows better: D1 resets take one to a few seconds.
+const DEFAULT_RETRY_SECONDS: u32 = 2;
+
+/// Declares the enum and its table together: a code cannot lack a status, a cause or a cure.
+macro_rules! problem_codes {
+    ($($variant:ident $name:literal $status:literal $title:literal, $cause:literal, $cure:literal;)*) => {
+        /// Every code a response can carry, in the order of their statuses.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum ProblemCode {
+            $(#[doc = $cause] $variant,)*
+        }
+
+        impl ProblemCode {
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its row of the table.
+            #[must_use]
+            pub const fn info(self) -> &'static ProblemInfo {
+                match self {
+                    $(Self::$variant => &ProblemInfo {
+                        name: $name, status: $status, title: $title, cause: $cause, cure: $cure,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+problem_codes! {
+    BadRequest "bad_request" 400 "Bad request",
+        "A header, a parameter or a field of the body is not what this endpoint takes.",
+        "Read `detail`, which names it (and `index`, in a list); do not retry unchanged.";
+    InvalidCursor "invalid_cursor" 400 "Invalid cursor",
+        "The cursor is not a clock: a whole number from 0 to 2^53 - 1.",
+        "Send the clock of the last change you have seen, or 0.";
+    InvalidJson "invalid_json" 400 "Invalid JSON",
+        "The body is not JSON in UTF-8, or it is nested deeper than 64 levels.",
+        "Correct the body.";
+    InvalidPath "invalid_path" 400 "Invalid path",
+        "The path is empty, over 512 bytes or 32 segments, or has an empty, `.` or `..` segment, a control character, an encoded `/` or bytes that are not UTF-8.",
+        "Choose another path; encode each segment by itself.";
+    InvalidWorkspaceId "invalid_workspace_id" 400 "Invalid workspace id",
+        "A workspace id is 1 to 64 of the characters `A-Z a-z 0-9 _ -`.",
+        "Choose another id.";
+    TokenExpired "token_expired" 401 "Token expired",
+        "The token was good and its time is over.",
+        "Fetch a fresh token and retry once.";
+    Unauthorized "unauthorized" 401 "Unauthorized",
+        "There is no token, it cannot be read, or its signature is not ours.",
+        "Send a valid token in `Authorization: Bearer`; do not retry with the same one.";
+    Forbidden "forbidden" 403 "Forbidden",
+        "The token does not allow this, in this workspace or at all. Whether the workspace exists is not said.",
+        "Ask an owner for a role; do not retry.";
+    OriginNotAllowed "origin_not_allowed" 403 "Origin not allowed",
+        "The page that sends the request is not on the list of allowed origins.",
+        "Add its origin to the configuration of the server.";
+    NodeNotFound "node_not_found" 404 "Node not found",
+        "The workspace has no node at this path.",
+        "Create it, or list the nodes.";
+    NotFound "not_found" 404 "Not found",
+        "There is no endpoint at this address.",
+        "Compare the address with `/api/openapi.json`.";
+    WorkspaceNotFound "workspace_not_found" 404 "Workspace not found",
+        "There is no workspace with this id, and never was.",
+        "Create it, or correct the id.";
+    MethodNotAllowed "method_not_allowed" 405 "Method not allowed",
+        "The address exists and does not take this method.",
+        "Use one of the methods in `Allow`.";
+    NotAcceptable "not_acceptable" 406 "Not acceptable",
+        "The document cannot be shown as any type in `Accept`.",
+        "Ask for `application/octet-stream`, `text/plain` or `application/json`.";
+    Exists "exists" 409 "Already exists",
+        "A workspace with this id exists already.",
+        "Use it, or choose another id.";
+    WrongNodeKind "wrong_node_kind" 409 "Wrong kind of node",
+        "The node is a document and the request is for a record, or the reverse.",
+        "Use `/docs/` for documents and `/nodes/` for records.";
+    CursorGone "cursor_gone" 410 "Cursor gone",
+        "The log no longer reaches back to this cursor, or the cursor is ahead of the log.",
+        "Read the current state, then continue from `head`.";
+    WorkspaceDeleted "workspace_deleted" 410 "Workspace deleted",
+        "The workspace was deleted.",
+        "Stop; nothing will be here again.";
+    PreconditionFailed "precondition_failed" 412 "Precondition failed",
+        "The node is not at the clock in `If-Match`, or exists in spite of `If-None-Match: *`.",
+        "Merge your change with `value`, then retry with `clock` as the new `If-Match`.";
+    DocumentTooLarge "document_too_large" 413 "Document too large",
+        "The document would be over its size limit with this update.",
+        "Split the document; do not retry.";
+    PayloadTooLarge "payload_too_large" 413 "Payload too large",
+        "The body is over the limit, which is 1 MiB.",
+        "Send less, or several requests.";
+    UnsupportedMediaType "unsupported_media_type" 415 "Unsupported media type",
+        "The endpoint does not take a body of this `Content-Type`.",
+        "Send the type that the description names.";
+    IdempotencyKeyReused "idempotency_key_reused" 422 "Idempotency key reused",
+        "The key was used before, by the same actor for the same address, with another body.",
+        "Use a new key for a new request.";
+    InvalidUpdate "invalid_update" 422 "Invalid update",
+        "The bytes are not a Yjs update in encoding version 1, or they break its bounds.",
+        "Send what `Y.encodeStateAsUpdate` or the `update` event gives.";
+    UpgradeRequired "upgrade_required" 426 "Upgrade required",
+        "The address is a WebSocket and the request is a plain one.",
+        "Connect with a WebSocket client.";
+    RateLimited "rate_limited" 429 "Too many requests",
+        "This actor sends requests faster than the limit.",
+        "Wait for `Retry-After` seconds.";
+    Internal "internal" 500 "Internal error",
+        "A defect of this server.",
+        "Retry once with the same `Idempotency-Key`, then report it.";
+    StorageUnavailable "storage_unavailable" 503 "Storage unavailable",
+        "The database did not answer in time. A write may or may not have happened.",
+        "Retry after `Retry-After` seconds with the same `Idempotency-Key`.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_snake_case_and_statuses_ascend() {
+        let names: std::collections::BTreeSet<_> =
+            ProblemCode::ALL.iter().map(|code| code.info().name).collect();
+        assert_eq!(names.len(), ProblemCode::ALL.len());
+        assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')));
+        assert!(ProblemCode::ALL.iter().map(|code| code.info().status).is_sorted());
+    }
+
+    #[test]
+    fn the_markdown_table_has_one_row_for_every_code() {
+        let table = markdown_table();
+        assert_eq!(table.lines().count(), ProblemCode::ALL.len() + 2);
+        assert!(table.lines().all(|line| line.matches(" | ").count() == 3), "{table}");
+        assert!(table.contains("\n| `cursor_gone` | 410 | "));
+    }
+
+    #[test]
+    fn an_extra_member_cannot_replace_a_standard_one() {
+        let problem = Problem::because(ProblemCode::BadRequest, "no")
+            .with("status", 200)
+            .with("code", "fine")
+            .with("index", 3);
+        let body: Value = serde_json::from_str(&problem.body()).unwrap();
+        assert_eq!(
+            body,
+            serde_json::json!({
+                "type": "urn:yrelay:problem:bad_request", "title": "Bad request", "status": 400,
+                "code": "bad_request", "detail": "no", "index": 3,
+            })
+        );
+    }
+
+    #[test]
+    fn i04_a_failed_precondition_tells_the_current_clock_and_value() {
+        let problem = Problem::precondition_failed(Some(11), Some(serde_json::json!({"a": 1})));
+        assert_eq!(problem.status(), 412);
+        assert!(problem.headers().contains(&("ETag", "\"11\"".to_owned())));
+        let body: Value = serde_json::from_str(&problem.body()).unwrap();
+        assert_eq!((&body["clock"], &body["value"]["a"]), (&11.into(), &1.into()));
+        let absent: Value = serde_json::from_str(&Problem::precondition_failed(None, None).body()).unwrap();
+        assert!(absent["clock"].is_null() && absent["value"].is_null());
+    }
+
+    #[test]
+    fn headers_follow_the_code() {
+        let unavailable = Problem::new(ProblemCode::StorageUnavailable).retry_after(7);
+        assert!(unavailable.headers().contains(&("Retry-After", "7".to_owned())));
+        let limited = Problem::new(ProblemCode::RateLimited);
+        assert!(limited.headers().iter().any(|(name, _)| *name == "Retry-After"));
+        let method = Problem::method_not_allowed("GET, PUT");
+        assert!(method.headers().contains(&("Allow", "GET, PUT".to_owned())));
+        let expired = Problem::new(ProblemCode::TokenExpired);
+        assert!(expired.headers().iter().any(|(name, _)| *name == "WWW-Authenticate"));
+        assert_eq!(Problem::cursor_gone(9, 4).extra["floor"], 4);
+        assert_eq!(Problem::new(ProblemCode::NotFound).headers().len(), 2);
+    }
+}

@@ -1,0 +1,107 @@
+//! The bodies of successful answers. One type for each schema of the OpenAPI document.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::protocol::change::Change;
+
+/// What is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeKind {
+    /// A Yjs document.
+    Document,
+    /// A JSON value.
+    Record,
+}
+
+/// A node: the answer of `GET …/nodes/<path>`, and an entry of a list (there without the value).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Node {
+    /// Where it is.
+    pub path: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// The clock of its last change, also its ETag.
+    pub clock: u64,
+    /// The value of a record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+}
+
+/// A page of nodes in the order of their paths.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeList {
+    /// The page.
+    pub nodes: Vec<Node>,
+    /// Where the next page starts (`after`), or null after the last one.
+    pub next: Option<String>,
+    /// The workspace's head at the time of reading.
+    pub head: u64,
+}
+
+/// A workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Workspace {
+    /// Its id.
+    pub id: String,
+    /// The clock of its last change.
+    pub head: u64,
+    /// The smallest cursor that the log can still serve (F2).
+    pub floor: u64,
+}
+
+/// The answer to a write of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WriteAnswer {
+    /// The clock of the change.
+    pub clock: u64,
+    /// The node.
+    pub path: String,
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OpsAnswer {
+    /// The clocks of the changes, in the order of the ops.
+    pub clocks: Vec<u64>,
+    /// The last of them.
+    pub clock: u64,
+}
+
+/// A page of changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChangeList {
+    /// Every change after the cursor, up to the limit, without a gap (F1).
+    pub changes: Vec<Change>,
+    /// The clock of the workspace's last change.
+    pub head: u64,
+    /// The smallest cursor that the log can still serve.
+    pub floor: u64,
+}
+
+/// A scope token.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenAnswer {
+    /// The token. Not `Debug`, so that it cannot be logged by accident (A3).
+    pub token: String,
+    /// When it ends, in seconds since the Unix epoch.
+    pub expires_at: u64,
+}
+
+/// The answer to an update of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UpdateAnswer {
+    /// The clock of the change.
+    pub clock: u64,
+    /// The document's epoch (W11).
+    pub epoch: u64,
+}
+
+/// The answer of `/healthz` and `/readyz`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// Always `ok`: anything else is a problem.
+    pub status: &'static str,
+}

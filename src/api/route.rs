@@ -1,0 +1,345 @@
+//! The table of every endpoint: a method and an address become a [`Route`].
+//!
+//! The address is split at `/` as it stands and each segment is then decoded once, so an encoded
+//! `/` never moves the border between two segments. Fixed segments must be written plainly.
+//!
+//! A document may be named `a/updates`: `GET …/docs/a/updates` reads it, while `POST` to the same
+//! address adds an update to the document `a`; its own updates go to `…/docs/a/updates/updates`.
+
+use super::path::{NodePath, WorkspaceId, decode_segment};
+use super::problem::{Problem, ProblemCode};
+
+/// One endpoint with the names from its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Route {
+    /// `POST /api/workspaces/:id/ops`
+    ApplyOps(WorkspaceId),
+    /// `POST /api/workspaces`
+    CreateWorkspace,
+    /// `DELETE /api/workspaces/:id/nodes/<path>`
+    DeleteNode(WorkspaceId, NodePath),
+    /// `DELETE /api/workspaces/:id`
+    DeleteWorkspace(WorkspaceId),
+    /// `GET /healthz`: the process answers.
+    Health,
+    /// `GET /api/workspaces/:id/changes`
+    ListChanges(WorkspaceId),
+    /// `GET /api/workspaces/:id/nodes`
+    ListNodes(WorkspaceId),
+    /// `POST /api/workspaces/:id/tokens`
+    MintToken(WorkspaceId),
+    /// `GET /api/openapi.json`
+    OpenApi,
+    /// `PATCH /api/workspaces/:id/nodes/<path>`
+    PatchNode(WorkspaceId, NodePath),
+    /// `POST /api/workspaces/:id/docs/<path>/updates`
+    PostUpdate(WorkspaceId, NodePath),
+    /// `PUT /api/workspaces/:id/nodes/<path>`
+    PutNode(WorkspaceId, NodePath),
+    /// `GET /api/workspaces/:id/docs/<path>`
+    ReadDocument(WorkspaceId, NodePath),
+    /// `GET /api/workspaces/:id/nodes/<path>`
+    ReadNode(WorkspaceId, NodePath),
+    /// `GET /api/workspaces/:id`
+    ReadWorkspace(WorkspaceId),
+    /// `GET /readyz`: storage answers too.
+    Ready,
+    /// `GET /ws/<workspaceId>[/<document path>]`: the WebSocket of a relay. Without a document it
+    /// is the workspace channel.
+    Relay(WorkspaceId, Option<NodePath>),
+    /// `GET /api/workspaces/:id/changes/stream`
+    StreamChanges(WorkspaceId),
+}
+
+impl Route {
+    /// The `operationId` in the OpenAPI document.
+    #[must_use]
+    pub const fn operation_id(&self) -> &'static str {
+        match self {
+            Self::ApplyOps(_) => "applyOps",
+            Self::CreateWorkspace => "createWorkspace",
+            Self::DeleteNode(..) => "deleteNode",
+            Self::DeleteWorkspace(_) => "deleteWorkspace",
+            Self::Health => "health",
+            Self::ListChanges(_) => "listChanges",
+            Self::ListNodes(_) => "listNodes",
+            Self::MintToken(_) => "mintToken",
+            Self::OpenApi => "openapi",
+            Self::PatchNode(..) => "patchNode",
+            Self::PostUpdate(..) => "postUpdate",
+            Self::PutNode(..) => "putNode",
+            Self::ReadDocument(..) => "readDocument",
+            Self::ReadNode(..) => "readNode",
+            Self::ReadWorkspace(_) => "readWorkspace",
+            Self::Ready => "ready",
+            Self::Relay(_, None) => "relayWorkspace",
+            Self::Relay(_, Some(_)) => "relayDocument",
+            Self::StreamChanges(_) => "streamChanges",
+        }
+    }
+
+    /// The workspace the route is about, for the check of the caller's role.
+    #[must_use]
+    pub const fn workspace(&self) -> Option<&WorkspaceId> {
+        match self {
+            Self::CreateWorkspace | Self::Health | Self::OpenApi | Self::Ready => None,
+            Self::ApplyOps(id)
+            | Self::DeleteNode(id, _)
+            | Self::DeleteWorkspace(id)
+            | Self::ListChanges(id)
+            | Self::ListNodes(id)
+            | Self::MintToken(id)
+            | Self::PatchNode(id, _)
+            | Self::PostUpdate(id, _)
+            | Self::PutNode(id, _)
+            | Self::ReadDocument(id, _)
+            | Self::ReadNode(id, _)
+            | Self::ReadWorkspace(id)
+            | Self::Relay(id, _)
+            | Self::StreamChanges(id) => Some(id),
+        }
+    }
+}
+
+/// The endpoint of a request. A query string after the path is ignored.
+///
+/// # Errors
+/// `not_found`, `method_not_allowed` with the methods that work, `invalid_workspace_id` or
+/// `invalid_path`.
+pub fn route(method: &str, path: &str) -> Result<Route, Problem> {
+    let resource = Resource::find(path)?;
+    match (method, &resource) {
+        // Only as a document's name does the whole address have to fit the limits of a path.
+        ("GET", Resource::DocumentOrUpdates(_, Err(problem), _)) => Err(problem.clone()),
+        _ => resource.route(method).ok_or_else(|| Problem::method_not_allowed(resource.allow())),
+    }
+}
+
+/// The methods of an address, as `Allow` and `Access-Control-Allow-Methods` write them.
+///
+/// # Errors
+/// As [`route`], except for the method.
+pub fn allowed_methods(path: &str) -> Result<&'static str, Problem> {
+    Resource::find(path).map(|resource| resource.allow())
+}
+
+/// An address before its method is looked at.
+enum Resource {
+    Changes(WorkspaceId),
+    ChangeStream(WorkspaceId),
+    Document(WorkspaceId, NodePath),
+    /// An address that ends in `/updates`: a document of that name, or the updates of another.
+    DocumentOrUpdates(WorkspaceId, Result<NodePath, Problem>, NodePath),
+    Health,
+    Node(WorkspaceId, NodePath),
+    Nodes(WorkspaceId),
+    OpenApi,
+    Ops(WorkspaceId),
+    Ready,
+    Relay(WorkspaceId, Option<NodePath>),
+    Tokens(WorkspaceId),
+    Workspace(WorkspaceId),
+    Workspaces,
+}
+
+impl Resource {
+    fn find(path: &str) -> Result<Self, Problem> {
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        let Some(relative) = path.strip_prefix('/') else { return Err(ProblemCode::NotFound.into()) };
+        let segments: Vec<&str> = relative.split('/').collect();
+        Ok(match segments.as_slice() {
+            ["healthz"] => Self::Health,
+            ["readyz"] => Self::Ready,
+            ["api", "openapi.json"] => Self::OpenApi,
+            ["api", "workspaces"] => Self::Workspaces,
+            ["api", "workspaces", id] => Self::Workspace(workspace(id)?),
+            ["api", "workspaces", id, "changes"] => Self::Changes(workspace(id)?),
+            ["api", "workspaces", id, "changes", "stream"] => Self::ChangeStream(workspace(id)?),
+            ["api", "workspaces", id, "docs", path @ ..] if !path.is_empty() => Self::document(id, path)?,
+            ["api", "workspaces", id, "nodes"] => Self::Nodes(workspace(id)?),
+            ["api", "workspaces", id, "nodes", path @ ..] => {
+                Self::Node(workspace(id)?, NodePath::from_segments(path)?)
+            }
+            ["api", "workspaces", id, "ops"] => Self::Ops(workspace(id)?),
+            ["api", "workspaces", id, "tokens"] => Self::Tokens(workspace(id)?),
+            // A slash after the id alone is still the workspace channel: never a second room.
+            ["ws", id] | ["ws", id, ""] => Self::Relay(workspace(id)?, None),
+            ["ws", id, path @ ..] => Self::Relay(workspace(id)?, Some(NodePath::from_segments(path)?)),
+            _ => return Err(ProblemCode::NotFound.into()),
+        })
+    }
+
+    fn document(id: &str, segments: &[&str]) -> Result<Self, Problem> {
+        let id = workspace(id)?;
+        let path = NodePath::from_segments(segments);
+        match segments {
+            [parent @ .., "updates"] if !parent.is_empty() => {
+                Ok(Self::DocumentOrUpdates(id, path, NodePath::from_segments(parent)?))
+            }
+            _ => Ok(Self::Document(id, path?)),
+        }
+    }
+
+    fn route(&self, method: &str) -> Option<Route> {
+        Some(match (method, self) {
+            ("POST", Self::Workspaces) => Route::CreateWorkspace,
+            ("GET", Self::Workspace(id)) => Route::ReadWorkspace(id.clone()),
+            ("DELETE", Self::Workspace(id)) => Route::DeleteWorkspace(id.clone()),
+            ("GET", Self::Nodes(id)) => Route::ListNodes(id.clone()),
+            ("GET", Self::Node(id, path)) => Route::ReadNode(id.clone(), path.clone()),
+            ("PUT", Self::Node(id, path)) => Route::PutNode(id.clone(), path.clone()),
+            ("PATCH", Self::Node(id, path)) => Route::PatchNode(id.clone(), path.clone()),
+            ("DELETE", Self::Node(id, path)) => Route::DeleteNode(id.clone(), path.clone()),
+            ("POST", Self::Ops(id)) => Route::ApplyOps(id.clone()),
+            ("GET", Self::Document(id, path) | Self::DocumentOrUpdates(id, Ok(path), _)) => {
+                Route::ReadDocument(id.clone(), path.clone())
+            }
+            ("POST", Self::DocumentOrUpdates(id, _, parent)) => Route::PostUpdate(id.clone(), parent.clone()),
+            ("GET", Self::Changes(id)) => Route::ListChanges(id.clone()),
+            ("GET", Self::ChangeStream(id)) => Route::StreamChanges(id.clone()),
+            ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
+            ("GET", Self::Health) => Route::Health,
+            ("GET", Self::Ready) => Route::Ready,
+            ("GET", Self::OpenApi) => Route::OpenApi,
+            ("GET", Self::Relay(id, path)) => Route::Relay(id.clone(), path.clone()),
+            _ => return None,
+        })
+    }
+
+    const fn allow(&self) -> &'static str {
+        match self {
+            Self::Changes(_)
+            | Self::ChangeStream(_)
+            | Self::Document(..)
+            | Self::Health
+            | Self::Nodes(_)
+            | Self::OpenApi
+            | Self::Ready
+            | Self::Relay(..) => "GET",
+            Self::DocumentOrUpdates(..) => "GET, POST",
+            Self::Node(..) => "GET, PUT, PATCH, DELETE",
+            Self::Ops(_) | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Workspace(_) => "GET, DELETE",
+        }
+    }
+}
+
+fn workspace(raw: &str) -> Result<WorkspaceId, Problem> {
+    decode_segment(raw)
+        .ok_or_else(|| ProblemCode::InvalidWorkspaceId.into())
+        .and_then(|id| WorkspaceId::parse(&id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> WorkspaceId {
+        WorkspaceId::parse(text).unwrap()
+    }
+
+    fn node(text: &str) -> NodePath {
+        NodePath::parse(text).unwrap()
+    }
+
+    fn code(method: &str, path: &str) -> ProblemCode {
+        route(method, path).unwrap_err().code
+    }
+
+    #[test]
+    fn every_endpoint_has_its_method_and_address() {
+        let w = || id("w-1");
+        let table = [
+            ("POST", "/api/workspaces", Route::CreateWorkspace),
+            ("GET", "/api/workspaces/w-1", Route::ReadWorkspace(w())),
+            ("DELETE", "/api/workspaces/w-1", Route::DeleteWorkspace(w())),
+            ("GET", "/api/workspaces/w-1/nodes?prefix=a", Route::ListNodes(w())),
+            ("GET", "/api/workspaces/w-1/nodes/jobs/42", Route::ReadNode(w(), node("jobs/42"))),
+            ("PUT", "/api/workspaces/w-1/nodes/jobs/42", Route::PutNode(w(), node("jobs/42"))),
+            ("PATCH", "/api/workspaces/w-1/nodes/jobs/42", Route::PatchNode(w(), node("jobs/42"))),
+            ("DELETE", "/api/workspaces/w-1/nodes/%C3%A9", Route::DeleteNode(w(), node("é"))),
+            ("POST", "/api/workspaces/w-1/ops", Route::ApplyOps(w())),
+            ("GET", "/api/workspaces/w-1/docs/a/b", Route::ReadDocument(w(), node("a/b"))),
+            ("POST", "/api/workspaces/w-1/docs/a/b/updates", Route::PostUpdate(w(), node("a/b"))),
+            ("GET", "/api/workspaces/w-1/changes?since=3", Route::ListChanges(w())),
+            ("GET", "/api/workspaces/w-1/changes/stream", Route::StreamChanges(w())),
+            ("POST", "/api/workspaces/w-1/tokens", Route::MintToken(w())),
+            ("GET", "/healthz", Route::Health),
+            ("GET", "/readyz", Route::Ready),
+            ("GET", "/api/openapi.json", Route::OpenApi),
+            ("GET", "/ws/w-1", Route::Relay(w(), None)),
+            ("GET", "/ws/w-1/notes/intro", Route::Relay(w(), Some(node("notes/intro")))),
+        ];
+        for (method, path, expected) in table {
+            assert_eq!(route(method, path), Ok(expected), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn workspace_ids_of_the_case_list_open_one_room_or_none() {
+        let room = Ok(Route::Relay(id("team-1"), None));
+        for path in ["/ws/team-1", "/ws/team-1/", "/ws/team-1?x=1", "/ws/team%2D1"] {
+            assert_eq!(route("GET", path), room, "{path}");
+        }
+        let long = format!("/ws/{}", "a".repeat(300));
+        for path in ["/ws/", "/ws/a%2Fb", "/ws/..%2f..%2fapi", "/ws/%E2%9C%93", "/ws/✓", "/ws/%", &long] {
+            assert_eq!(code("GET", path), ProblemCode::InvalidWorkspaceId, "{path}");
+        }
+        // Not two segments of an id: document `b` of workspace `a`.
+        assert_eq!(route("GET", "/ws/a/b"), Ok(Route::Relay(id("a"), Some(node("b")))));
+        assert_eq!(code("GET", "/ws/a/b/"), ProblemCode::InvalidPath);
+        assert_eq!(code("GET", "/ws/a//"), ProblemCode::InvalidPath);
+        assert_eq!(code("GET", "/ws"), ProblemCode::NotFound);
+    }
+
+    #[test]
+    fn unknown_addresses_are_404() {
+        let paths =
+            ["", "/", "api/workspaces", "/api", "/api/workspaces/w/x", "/api/workspaces/w/docs", "/%77s/a"];
+        for path in paths {
+            assert_eq!(code("GET", path), ProblemCode::NotFound, "{path}");
+        }
+        assert_eq!(code("GET", "/api/workspaces/"), ProblemCode::InvalidWorkspaceId);
+        assert_eq!(code("GET", "/api/workspaces/w/nodes/"), ProblemCode::InvalidPath);
+        assert_eq!(code("GET", "/api/workspaces/w/nodes/a%2Fb"), ProblemCode::InvalidPath);
+        assert_eq!(code("GET", "/api/workspaces/w/docs/a/../b"), ProblemCode::InvalidPath);
+    }
+
+    #[test]
+    fn a_wrong_method_is_405_and_names_the_right_ones() {
+        let allow = |method, path| route(method, path).unwrap_err().allow;
+        assert_eq!(allow("POST", "/api/workspaces/w/nodes/a"), Some("GET, PUT, PATCH, DELETE"));
+        assert_eq!(allow("GET", "/api/workspaces"), Some("POST"));
+        assert_eq!(allow("get", "/healthz"), Some("GET"));
+        assert_eq!(allow("POST", "/ws/a"), Some("GET"));
+        assert_eq!(allow("POST", "/api/workspaces/w/docs/a"), Some("GET"));
+        assert_eq!(allow("PUT", "/api/workspaces/w/docs/a/updates"), Some("GET, POST"));
+        assert_eq!(allowed_methods("/api/workspaces/w"), Ok("GET, DELETE"));
+    }
+
+    #[test]
+    fn a_document_named_updates_can_be_read_and_written() {
+        let read = |path| route("GET", path).unwrap();
+        assert_eq!(read("/api/workspaces/w/docs/a/updates"), Route::ReadDocument(id("w"), node("a/updates")));
+        assert_eq!(read("/api/workspaces/w/docs/updates"), Route::ReadDocument(id("w"), node("updates")));
+        assert_eq!(
+            route("POST", "/api/workspaces/w/docs/a/updates/updates"),
+            Ok(Route::PostUpdate(id("w"), node("a/updates")))
+        );
+        assert_eq!(
+            route("POST", "/api/workspaces/w/docs/updates/updates"),
+            Ok(Route::PostUpdate(id("w"), node("updates")))
+        );
+        assert_eq!(code("POST", "/api/workspaces/w/docs/updates"), ProblemCode::MethodNotAllowed);
+        let longest = format!("/api/workspaces/w/docs/{}/updates", "x".repeat(512));
+        assert_eq!(route("POST", &longest), Ok(Route::PostUpdate(id("w"), node(&"x".repeat(512)))));
+        assert_eq!(code("GET", &longest), ProblemCode::InvalidPath);
+    }
+
+    #[test]
+    fn a_route_names_its_workspace_for_the_role_check() {
+        assert_eq!(route("GET", "/ws/w/doc").unwrap().workspace(), Some(&id("w")));
+        assert_eq!(route("POST", "/api/workspaces").unwrap().workspace(), None);
+    }
+}
