@@ -49,9 +49,16 @@ pub fn run(command: &mut Command) -> Result {
 
 /// Runs a step to its end and returns how it ended.
 pub fn status(command: &mut Command) -> Result<ExitStatus> {
+    if stop_requested() {
+        return Err("stopped".to_owned());
+    }
     let mut child = command.spawn().map_err(|error| format!("{} does not start: {error}", name(command)))?;
     let pid = child.id();
     with_steps(|steps| steps.push(pid));
+    if stop_requested() {
+        // The signal came before the step was on the list.
+        end_step(pid);
+    }
     let status = child.wait();
     with_steps(|steps| steps.retain(|step| *step != pid));
     if stop_requested() {
@@ -170,10 +177,29 @@ fn own_group(command: &mut Command) {
 #[cfg(unix)]
 fn end_step(pid: u32) {
     use nix::sys::signal::{Signal, kill};
-    // Only this child: Ctrl-C in a terminal reached its children too, and tools end their own.
-    if let Ok(pid) = i32::try_from(pid) {
+    // Ctrl-C in a terminal reaches the whole tree, SIGTERM only us: a compiler started by a tool
+    // that we started would go on for minutes.
+    let table = output(Command::new("ps").args(["-A", "-o", "pid=,ppid="])).unwrap_or_default();
+    for pid in descendants(pid, &table).into_iter().filter_map(|pid| i32::try_from(pid).ok()) {
         let _gone = kill(nix::unistd::Pid::from_raw(pid), Signal::SIGTERM);
     }
+}
+
+/// A process and all below it, parents first, from lines of process id and parent's id.
+#[cfg(unix)]
+fn descendants(pid: u32, table: &str) -> Vec<u32> {
+    let rows: Vec<(u32, u32)> = table
+        .lines()
+        .filter_map(|line| line.trim().split_once(char::is_whitespace))
+        .filter_map(|(pid, parent)| Some((pid.parse().ok()?, parent.trim().parse().ok()?)))
+        .collect();
+    let mut tree = vec![pid];
+    let mut next = 0;
+    while let Some(parent) = tree.get(next).copied() {
+        tree.extend(rows.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    tree
 }
 
 #[cfg(unix)]
@@ -226,6 +252,12 @@ mod tests {
             Service::start(Command::new("sh").args(["-c", "cat >/dev/null; echo bye"]), "").unwrap();
         service.stop();
         assert_eq!(service.line(Duration::from_secs(10)), Ok("bye".to_owned()));
+    }
+
+    #[test]
+    fn the_tree_of_a_process_is_read_from_the_process_table() {
+        assert_eq!(descendants(5, "  1 0\n  5 1\n  7 5\n  8   1\n 9 7\n"), [5, 7, 9]);
+        assert_eq!(descendants(5, ""), [5]);
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Finds what building and running needs, and installs what is missing: says first what it does,
 //! then shows the tool's own output. It relies on Rust, Node with npm, and a C toolchain only.
 
+use std::env::consts::{ARCH, OS};
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::process;
 use crate::tools::{self, CargoTool};
 use crate::wasm_target::{self, Compiler};
 use crate::{Result, fingerprint};
+
+/// The packages whose programs are put in place by their install scripts.
+const SCRIPTED: &str = "node deno esbuild workerd";
 
 /// What a build needs to know about the tools.
 pub struct Toolchain {
@@ -31,25 +35,34 @@ pub fn everything() -> Result<Toolchain> {
 
 /// The npm packages of package-lock.json, in node_modules; every program of theirs is tried once.
 pub fn npm_packages() -> Result {
-    let lock = fs::read(tools::root().join("package-lock.json"))
-        .map_err(|error| format!("package-lock.json: {error}"))?;
-    let wanted = fingerprint::of(&[&lock]);
+    let lock_file = tools::root().join("package-lock.json");
+    let lock = fs::read(&lock_file).map_err(|error| format!("{}: {error}", lock_file.display()))?;
+    let wanted = fingerprint::of(&[&lock, OS.as_bytes(), ARCH.as_bytes()]);
     let stamp = tools::package(&[".yrelay-lock"]);
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+    let is_done = || fs::read_to_string(&stamp).is_ok_and(|found| found == wanted);
+    if is_done() {
         return Ok(());
     }
     let _lock = exclusive("npm")?;
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+    if is_done() {
         return Ok(());
     }
-    eprintln!("xtask: npm ci: Node, wrangler, workerd, Deno, esbuild, binaryen into node_modules/");
-    let mut npm = tools::npm();
-    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
-    process::run(&mut npm).map_err(|error| {
-        format!("{error}\n  npm is needed: it comes with Node (any maintained version), see nodejs.org")
-    })?;
-    try_programs()?;
+    // Installed by hand since the lock file changed: good enough if its programs run.
+    if !is_newer(&tools::package(&[".package-lock.json"]), &lock_file) || try_programs().is_err() {
+        eprintln!("xtask: npm ci: Node, wrangler, workerd, Deno, esbuild, binaryen into node_modules/");
+        let mut npm = tools::npm();
+        npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+        process::run(&mut npm).map_err(|error| {
+            format!("{error}\n  npm is needed: it comes with Node (any maintained version), see nodejs.org")
+        })?;
+        try_programs()?;
+    }
     fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+fn is_newer(file: &Path, than: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    matches!((modified(file), modified(than)), (Ok(file), Ok(than)) if file >= than)
 }
 
 /// npm may be set not to run install scripts; then a package is there and its program is not.
@@ -69,12 +82,12 @@ fn try_programs() -> Result {
     for (package, mut program) in programs {
         let found = process::output(&mut program).map_err(|error| {
             format!(
-                "{error}\n  The package `{package}` is installed but its program does not run. If npm skipped install \
-                 scripts, allow them and install again:\n    npm install-scripts approve {package}   (npm 11 and later)\n    \
-                 npm config delete ignore-scripts && npm rebuild {package}"
+                "{error}\n  The package `{package}` is installed but its program does not run. If npm is set not to \
+                 run install scripts, run\n    npm rebuild --ignore-scripts=false {SCRIPTED}\n  and start again"
             )
         })?;
-        eprintln!("xtask:   {package} {}", found.lines().next().unwrap_or_default().trim());
+        let first_line = found.lines().next().unwrap_or_default();
+        eprintln!("xtask:   {package} {}", first_line.strip_prefix(package).unwrap_or(first_line).trim());
     }
     Ok(())
 }
