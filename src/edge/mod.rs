@@ -71,13 +71,13 @@ async fn answer(
     origin: Option<&str>,
 ) -> Answer {
     config.origins.check(origin)?;
-    let url = request.url().map_err(|_| Problem::new(ProblemCode::BadRequest))?;
-    let path = url.path();
+    let (path, query) = respond::path_and_query(request);
+    let path = path.as_str();
     let method = request.method().to_string();
     if method == "OPTIONS" && origin.is_some() {
         return Ok(respond::preflight(allowed_methods(path)?));
     }
-    let call = Call::new(env, context, config, request, url.query().unwrap_or_default())?;
+    let call = Call::new(env, context, config, request, &query)?;
     if config.dev_mode
         && let Some(rest) = path.strip_prefix("/__dev/rooms/")
     {

@@ -55,6 +55,16 @@ pub fn header(request: &Request, name: &str) -> Option<String> {
     request.headers().get(name).ok().flatten()
 }
 
+/// The path and the query of a request, as they stand in its address. The platform has normalized
+/// the address; `Request::url` would parse it again, with 150 KB of tables for foreign host names.
+#[must_use]
+pub fn path_and_query(request: &Request) -> (String, String) {
+    let url = request.inner().url();
+    let without_fragment = url.split('#').next().unwrap_or_default();
+    let query = without_fragment.split_once('?').map_or("", |(_, query)| query);
+    (request.path(), query.to_owned())
+}
+
 /// Reads a body of at most `limit` bytes; it stops reading as soon as it is longer (R4).
 pub async fn body(request: &mut Request, limit: usize) -> Result<Vec<u8>, Problem> {
     let too_large = || {

@@ -84,7 +84,7 @@ pub async fn panic(stub: &Stub) -> Result<Response> {
 
 /// The room's side of the calls.
 pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Request) -> Result<Response> {
-    match request.url()?.path() {
+    match request.path().as_str() {
         "/connect" => accept(state, shell, &request),
         "/changed" => {
             let changes: Vec<Change> = request.json().await?;

@@ -1,1 +1,81 @@
-fn main() {}
+//! The one tool of this repository. `cargo xtask` alone prints what it can do.
+
+mod args;
+mod build;
+mod dev;
+mod fingerprint;
+mod gate;
+mod hygiene;
+mod layering;
+mod process;
+mod provision;
+mod source;
+mod token;
+mod tools;
+mod wasm;
+mod wasm_target;
+
+use std::process::ExitCode;
+
+use args::Args;
+
+/// What a step of this tool says when it cannot go on: the cause, and the cure where there is one.
+pub type Result<T = ()> = std::result::Result<T, String>;
+
+const USAGE: &str = "\
+cargo xtask <command>
+
+  provision           install what is missing to build and run: wasm target, worker-build,
+                      wasm-bindgen, npm packages
+  build [--dev]       build the Worker into build/ (release unless --dev)
+  dev                 provision, build, and run everything on this machine
+      --port N          port of the Worker, 8787
+      --relay-port N    port of the Deno relay, 8788
+      --no-relay        the Worker only
+      --data DIR        state that survives restarts, .yrelay
+      --host H          a loopback address, 127.0.0.1
+      --ready-file F    written as JSON once everything is up, removed at the end
+  token               print an API token for a stack that `dev` started
+      --data DIR        its data folder, .yrelay
+      --workspace W --sub S --kind human|agent|service --role owner|editor|viewer
+      --ttl SECONDS     600
+  test [--quick]      everything that CI runs; --quick only what needs no WASM build
+
+Tools are cached in the user's cache folder; YRELAY_TOOLS names another one.";
+
+fn main() -> ExitCode {
+    process::end_children_on_signal();
+    let mut args = Args::new(std::env::args().skip(1));
+    match run(&mut args) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &mut Args) -> Result<ExitCode> {
+    match args.command().as_deref() {
+        Some("provision") => {
+            args.finish().and_then(|()| provision::everything().map(drop)).map(|()| ExitCode::SUCCESS)
+        }
+        Some("build") => {
+            let mode = if args.flag("--dev") { build::Mode::Dev } else { build::Mode::Release };
+            args.finish()?;
+            build::worker(&provision::everything()?, mode).map(|()| ExitCode::SUCCESS)
+        }
+        Some("dev") => dev::run(args).map(|()| ExitCode::SUCCESS),
+        Some("token") => token::run(args).map(|()| ExitCode::SUCCESS),
+        Some("test") => {
+            let quick = args.flag("--quick");
+            args.finish()?;
+            gate::run(quick)
+        }
+        None | Some("help" | "--help" | "-h") => {
+            println!("{USAGE}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(other) => Err(format!("there is no command `{other}`\n\n{USAGE}")),
+    }
+}

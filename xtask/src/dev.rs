@@ -1,0 +1,150 @@
+//! `cargo xtask dev`: everything on this machine, until Ctrl-C.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::args::Args;
+use crate::build::{self, Mode};
+use crate::process::Service;
+use crate::provision;
+use crate::token::DEFAULT_DATA;
+use crate::{Result, tools};
+
+/// workerd takes a second; a machine that also compiles takes longer.
+const START_LIMIT: Duration = Duration::from_secs(90);
+const WORKSPACE: &str = "demo";
+
+struct Options {
+    port: u16,
+    host: String,
+    data: PathBuf,
+    ready_file: Option<PathBuf>,
+}
+
+/// Provisions, builds, starts, prints how to use it, and ends every child when asked to.
+pub fn run(args: &mut Args) -> Result {
+    let options = Options::take(args)?;
+    let toolchain = provision::everything()?;
+    build::worker(&toolchain, Mode::Release)?;
+    let mut worker = start_worker(&options)?;
+    let line = worker.line(START_LIMIT).map_err(|error| format!("the Worker {error}"))?;
+    let mut ready: Value =
+        serde_json::from_str(&line).map_err(|error| format!("the Worker said {line}: {error}"))?;
+    ready["pids"]["xtask"] = json!(std::process::id());
+    let _ready_file = options.ready_file.as_deref().map(|path| ReadyFile::write(path, &ready)).transpose()?;
+    print_usage(&ready, &options.data);
+    let ended = worker.watch().map_err(|error| format!("the Worker {error}"));
+    eprintln!("xtask: stopping");
+    worker.stop();
+    ended
+}
+
+impl Options {
+    fn take(args: &mut Args) -> Result<Self> {
+        let absolute = |path: String| std::path::absolute(&path).map_err(|error| format!("{path}: {error}"));
+        let data = args.value("--data")?.map_or_else(|| Ok(tools::root().join(DEFAULT_DATA)), absolute)?;
+        let ready_file = args.value("--ready-file")?.map(absolute).transpose()?;
+        let host = args.value("--host")?.unwrap_or_else(|| "127.0.0.1".to_owned());
+        let port = args.parsed("--port", 8787)?;
+        // The port and the switch of the Deno relay are part of the command line from the start, so
+        // that scripts written now go on working when it is there.
+        let _relay_port: u16 = args.parsed("--relay-port", 8788)?;
+        let _no_relay = args.flag("--no-relay");
+        args.finish()?;
+        if !is_loopback(&host) {
+            // DESIGN A6: this stack hands out a token to whoever reads its output, and speaks no TLS.
+            return Err(format!("--host {host} is not a loopback address; dev serves this machine only"));
+        }
+        Ok(Self { port, host, data, ready_file })
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn start_worker(options: &Options) -> Result<Service> {
+    let mut node = tools::node();
+    node.arg(tools::root().join("tools").join("worker-host.mjs"));
+    let data = options.data.to_str().ok_or("the path of --data is not valid UTF-8")?;
+    let first_line =
+        json!({ "dataDir": data, "host": options.host, "port": options.port, "workspace": WORKSPACE });
+    Service::start(&mut node, &first_line.to_string())
+}
+
+fn print_usage(ready: &Value, data: &Path) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let api = text(&ready["api"]);
+    println!("\nyrelay is up.\n\n  Worker     {api}");
+    for relay in ready["relays"].as_array().into_iter().flatten() {
+        println!("  relay {:<4} {}", text(&relay["label"]), text(&relay["url"]));
+    }
+    println!("  workspace  {WORKSPACE}\n  data       {}\n", data.display());
+    println!("  token      {}\n", text(&ready["token"]));
+    println!(
+        "  try        curl -H 'Authorization: Bearer {}' {api}/api/workspaces/{WORKSPACE}\n",
+        text(&ready["token"])
+    );
+    println!("Ctrl-C stops it; the state stays in the data folder.");
+}
+
+/// Says to whoever waits for it that everything is up; gone when it no longer is.
+struct ReadyFile<'a> {
+    path: &'a Path,
+}
+
+impl<'a> ReadyFile<'a> {
+    fn write(path: &'a Path, ready: &Value) -> Result<Self> {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        // Renamed into place, so that a reader never sees half of it.
+        let partial = path.with_extension("partial");
+        write_private(&partial, &format!("{ready}\n")).map_err(failed)?;
+        fs::rename(&partial, path).map_err(failed)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ReadyFile<'_> {
+    fn drop(&mut self) {
+        let _absent = fs::remove_file(self.path);
+    }
+}
+
+/// It holds a token, so only its owner may read it.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> Result<Options> {
+        Options::take(&mut Args::new(text.split_whitespace().map(str::to_owned)))
+    }
+
+    #[test]
+    fn a06_dev_refuses_to_serve_beyond_loopback() {
+        for host in ["0.0.0.0", "192.168.1.5", "::", "example.org", "127.0.0.1.example.org"] {
+            assert!(options(&format!("--host {host}")).is_err(), "{host}");
+        }
+        for host in ["127.0.0.1", "127.0.0.2", "::1", "localhost"] {
+            assert!(options(&format!("--host {host}")).is_ok(), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_options_of_the_deno_relay_are_taken_already() {
+        assert_eq!(options("--relay-port 9000 --no-relay --port 9001").unwrap().port, 9001);
+        assert!(options("--relay-port x").is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! `cargo xtask test`: the one gate, here and in CI. Every step runs, also after a failure; a tool
+//! that is missing fails its step, since a skipped check is not a passed one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use crate::build::{self, Mode};
+use crate::provision::{self, Toolchain};
+use crate::{Result, hygiene, layering, process, tools, wasm};
+
+/// No single end-to-end test may hang the gate; the slowest waits for a hibernation. In ms.
+const TEST_TIMEOUT: &str = "--test-timeout=180000";
+
+/// Runs the gate; the last line of output is the count of steps.
+pub fn run(quick: bool) -> Result<ExitCode> {
+    let mut report = Report { steps: Vec::new() };
+    native(&mut report)?;
+    if !quick {
+        built(&mut report)?;
+    }
+    Ok(report.print())
+}
+
+fn native(report: &mut Report) -> Result {
+    report.step("format", || process::run(&mut cargo(&["fmt", "--all", "--check"])))?;
+    report.step("layering", || {
+        check_files(|path| path.starts_with("src/") && path.ends_with(".rs"), layering::check)
+    })?;
+    report.step("hygiene", || check_files(|_| true, hygiene::check))?;
+    let clippy: [(&str, &[&str]); 4] = [
+        ("clippy", &["--workspace"]),
+        ("clippy, edge", &["--package", "yrelay", "--features", "edge"]),
+        ("clippy, relay-deno", &["--package", "yrelay", "--features", "relay-deno"]),
+        ("clippy, all features", &["--package", "yrelay", "--all-features"]),
+    ];
+    for (name, selection) in clippy {
+        let mut command = cargo(&["clippy", "--locked", "--all-targets"]);
+        command.args(selection).args(["--", "--deny", "warnings"]);
+        report.step(name, || process::run(&mut command))?;
+    }
+    report.step("cargo test", || process::run(&mut cargo(&["test", "--locked", "--workspace"])))
+}
+
+fn built(report: &mut Report) -> Result {
+    let mut toolchain = Err("the tools are not there".to_owned());
+    report.step("provision", || {
+        toolchain = provision::everything();
+        toolchain.as_ref().map(drop).map_err(Clone::clone)
+    })?;
+    let toolchain: Result<Toolchain> =
+        toolchain.map_err(|_| "needs the tools that did not install".to_owned());
+    let with_tools =
+        |work: &dyn Fn(&Toolchain) -> Result| toolchain.as_ref().map_err(Clone::clone).and_then(work);
+    report.step("release build", || with_tools(&|toolchain| build::worker(toolchain, Mode::Release)))?;
+    report.step("wasm imports", || with_tools(&|_| check_imports()))?;
+    report.step("wrangler.toml", || {
+        with_tools(&|_| process::run(tools::node().arg("tools/wrangler-config.mjs")))
+    })?;
+    // Its build command is the step above, which finds nothing to do.
+    let bundle = "target/xtask/bundle";
+    report.step("wrangler deploy --dry-run", || {
+        with_tools(&|_| process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", bundle])))
+    })?;
+    report.step("tools/", || with_tools(&|_| node_tests("tools")))?;
+    for folder in ["tests/yjs", "tests/e2e"] {
+        if tools::root().join(folder).is_dir() {
+            report.step(folder, || with_tools(&|_| node_tests(folder)))?;
+        }
+    }
+    Ok(())
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(tools::root()).args(args);
+    command
+}
+
+fn check_imports() -> Result {
+    let module =
+        fs::read(build::wasm_path()).map_err(|error| format!("{}: {error}", build::wasm_path().display()))?;
+    eprintln!("{} imports, none from `env`", wasm::check_imports(&module)?);
+    Ok(())
+}
+
+/// Runs a checker over the files of the repository: those git knows and those it would add.
+fn check_files(wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str) -> Vec<String>) -> Result {
+    let mut git = Command::new("git");
+    git.current_dir(tools::root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    let listed = process::output(&mut git)?;
+    let mut problems = Vec::new();
+    let mut count = 0;
+    for path in listed.split('\0').filter(|path| !path.is_empty() && wanted(path)) {
+        // Not text, or deleted and not yet committed: nothing to read.
+        let Ok(text) = fs::read_to_string(tools::root().join(path)) else { continue };
+        count += 1;
+        problems.extend(check(path, &text));
+    }
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    match (count, problems.len()) {
+        (0, _) => Err("found no file to check".to_owned()),
+        (_, 0) => Ok(()),
+        (_, found) => Err(format!("{found} problems")),
+    }
+}
+
+/// Runs the Node tests below a folder; a folder without one is a mistake.
+fn node_tests(folder: &str) -> Result {
+    let mut files = Vec::new();
+    find_tests(&tools::root().join(folder), &mut files).map_err(|error| format!("{folder}: {error}"))?;
+    if files.is_empty() {
+        return Err(format!("{folder} holds no *.test.mjs"));
+    }
+    files.sort();
+    process::run(tools::node().args(["--test", TEST_TIMEOUT]).args(files))
+}
+
+fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            find_tests(&path, files)?;
+        } else if path.to_string_lossy().ends_with(".test.mjs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+struct Report {
+    steps: Vec<(String, Duration, Result)>,
+}
+
+impl Report {
+    /// Runs one step. An error only when the user asked to stop.
+    fn step(&mut self, name: &str, work: impl FnOnce() -> Result) -> Result {
+        eprintln!("\n== {name}");
+        let start = Instant::now();
+        let result = work();
+        if process::stop_requested() {
+            return Err("stopped".to_owned());
+        }
+        if let Err(error) = &result {
+            eprintln!("xtask: {name}: {error}");
+        }
+        self.steps.push((name.to_owned(), start.elapsed(), result));
+        Ok(())
+    }
+
+    fn print(&self) -> ExitCode {
+        println!();
+        for (name, took, result) in &self.steps {
+            let state = if result.is_ok() { "ok    " } else { "FAILED" };
+            let cause = result.as_ref().err().and_then(|error| error.lines().next()).unwrap_or_default();
+            println!("{state} {:>7.1} s  {name}  {cause}", took.as_secs_f64());
+        }
+        let failed = self.steps.iter().filter(|(_, _, result)| result.is_err()).count();
+        println!("{} passed, {failed} failed", self.steps.len() - failed);
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_runs_after_a_failure_and_the_gate_fails() {
+        let mut report = Report { steps: Vec::new() };
+        report.step("one", || Err("broken\nmore".to_owned())).unwrap();
+        report.step("two", || Ok(())).unwrap();
+        assert_eq!(report.steps.len(), 2);
+        assert_eq!(report.print(), ExitCode::FAILURE);
+        report.steps.retain(|(_, _, result)| result.is_ok());
+        assert_eq!(report.print(), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn the_files_of_the_repository_are_found_and_their_problems_fail_the_step() {
+        assert_eq!(check_files(|path| path == "Cargo.toml", |_, _| Vec::new()), Ok(()));
+        let one_problem = |_: &str, _: &str| vec!["problem".to_owned()];
+        assert_eq!(check_files(|path| path == "Cargo.toml", one_problem), Err("1 problems".to_owned()));
+        assert!(check_files(|_| false, |_, _| Vec::new()).is_err());
+    }
+}
