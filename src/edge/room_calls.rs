@@ -28,8 +28,8 @@ const ECHO: &str = "yrelay-echo";
 pub struct Inspection {
     /// Connections that are not bridges.
     pub clients: usize,
-    /// How often the object was constructed in its isolate.
-    pub incarnation: u32,
+    /// Another one after each construction of the object.
+    pub instance: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Reques
         }
         "/inspect" => Response::from_json(&Inspection {
             clients: shell.core().clients(),
-            incarnation: shell.incarnation(),
+            instance: shell.instance().to_owned(),
         }),
         "/panic" => shell.panic(),
         _ => Response::error("no such call", 404),

@@ -2,7 +2,7 @@
 //!
 //! It owns the sockets, the one timer, and nothing else. All protocol is in [`crate::room`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
@@ -38,17 +38,13 @@ pub(super) struct Shell {
     core: RefCell<Core>,
     sockets: RefCell<BTreeMap<SessionId, WebSocket>>,
     timer: RefCell<Option<Timer>>,
-    /// Times that the constructor ran in this isolate, for the hibernation test.
-    incarnation: u32,
+    /// Drawn when the object is constructed, so that a test can tell whether it was built anew.
+    instance: String,
 }
 
 struct Timer {
     at: Timestamp,
     abort: AbortHandle,
-}
-
-thread_local! {
-    static INCARNATIONS: Cell<u32> = const { Cell::new(0) };
 }
 
 impl DurableObject for Room {
@@ -61,7 +57,6 @@ impl DurableObject for Room {
         let restored = socket::restore(&state);
         let attachments = restored.iter().map(|(attachment, _)| attachment.clone()).collect();
         let sockets = restored.into_iter().map(|(attachment, socket)| (attachment.id, socket)).collect();
-        let incarnation = INCARNATIONS.with(|count| count.replace(count.get() + 1) + 1);
         let shell = Rc::new(Shell {
             workspace: state.id().name().unwrap_or_default(),
             db: Db::open(&env),
@@ -69,7 +64,7 @@ impl DurableObject for Room {
             core: RefCell::new(Core::restore(config.room(), attachments, clock::now())),
             sockets: RefCell::new(sockets),
             timer: RefCell::new(None),
-            incarnation,
+            instance: format!("{:x}", (js_sys::Math::random() * 4_503_599_627_370_496.0) as u64),
         });
         Self { state, shell }
     }
@@ -148,8 +143,8 @@ impl Shell {
         self.core.borrow()
     }
 
-    pub(super) fn incarnation(&self) -> u32 {
-        self.incarnation
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Does everything that the room asks, then arms the timer.
