@@ -113,6 +113,10 @@ impl<'a> Replica<'a> {
                     if let Some(parts) = queue.structs.get_mut(&client) {
                         parts.pop_front();
                     }
+                    // Back to the one that waits: it may have what it needs, and this one may need it.
+                    if waiting.len() > 1 {
+                        waiting.pop();
+                    }
                 }
                 Some(other) if queue.has(other) && !waiting.contains(&other) => waiting.push(other),
                 Some(_) => {

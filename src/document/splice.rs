@@ -47,7 +47,11 @@ pub(super) struct ClientWriter {
 /// A struct that is not written yet because the next one may be a continuation of it.
 #[derive(Debug)]
 struct Run {
+    info: u8,
     reference: u8,
+    /// Whether it is known to be in a list. The values of a key replace each other and stay apart,
+    /// and an item with an origin need not say which it is. (Text is always in a list.)
+    listed: bool,
     right_origin: Option<Id>,
     /// All before the content.
     head: Vec<u8>,
@@ -103,8 +107,12 @@ impl ClientWriter {
         if cut.reference != REF_GC {
             let before = Id { client: self.client, clock: self.end.saturating_sub(1) };
             let follows = cut.origin == Some(before) && cut.right_origin == run.right_origin;
-            // The items of one key replace each other: they stay apart.
-            if !follows || cut.info & HAS_PARENT_SUB != 0 {
+            let apart = match cut.reference {
+                REF_DELETED => false,
+                REF_STRING => (run.info | cut.info) & HAS_PARENT_SUB != 0,
+                _ => (run.info | cut.info) & HAS_PARENT_SUB != 0 || !run.listed,
+            };
+            if !follows || apart {
                 return false;
             }
         }
@@ -179,8 +187,14 @@ impl<'a> Cut<'a> {
             Body::Item(item) => write_head(&mut head, &item, self.origin),
             Body::Gc | Body::Skip => head.push(self.info),
         }
+        let listed = match part.body {
+            Body::Item(item) => item.right_origin.is_some() || item.parent.is_some(),
+            Body::Gc | Body::Skip => true,
+        };
         Run {
             reference: self.reference,
+            info: self.info,
+            listed,
             right_origin: self.right_origin,
             head,
             count: self.count,
