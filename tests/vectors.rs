@@ -1,6 +1,8 @@
 //! Golden vectors made with stock Yjs (tests/data/vectors.json) and the frames of hostile peers
 //! (tests/data/frames.json): validated, merged in every order, projected, compared with yrs.
 
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)]
+
 use serde_json::Value;
 use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, has_hole, merge, state_vector};
 use yrelay::document::project;
@@ -305,4 +307,60 @@ fn w06_nesting_bombs_are_refused_on_a_small_stack() {
         }
     };
     small.spawn(check).unwrap().join().unwrap();
+}
+
+/// Data that is not part of the repository: read where it is, skipped where it is not.
+fn shared(name: &str) -> Option<Value> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases").join(name);
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+}
+
+/// Base64 with padding.
+fn unbase64(text: &str) -> Vec<u8> {
+    let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> =
+        text.chars().filter_map(|digit| alphabet.find(digit)).map(|at| at as u32).collect();
+    let quad = |four: &[u32]| {
+        let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+        bits.to_be_bytes()[1..four.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(quad).collect()
+}
+
+fn base64_list(list: &Value) -> Vec<Vec<u8>> {
+    list.as_array().unwrap().iter().map(|update| unbase64(update.as_str().unwrap())).collect()
+}
+
+#[test]
+fn histories_of_many_clients_show_what_yjs_shows() {
+    let Some(golden) = shared("golden_subset.json") else { return };
+    for case in golden["cases"].as_array().unwrap() {
+        let updates = base64_list(&case["updates_v1"]);
+        assert!(updates.iter().all(|update| validate_update(update).is_ok()), "{}", case["id"]);
+        let all = merged(&updates);
+        let shown = project::json(&all).unwrap();
+        let expect = &case["expect"];
+        assert_eq!(project::text(&all, Some("text")).unwrap(), expect["text"], "{}", case["id"]);
+        for name in ["map", "array"] {
+            let actual = shown.get(name).filter(|value| *value != "");
+            let blank = if name == "map" { serde_json::json!({}) } else { serde_json::json!([]) };
+            assert_eq!(actual.unwrap_or(&blank), &expect[name], "{} {name}", case["id"]);
+        }
+    }
+}
+
+#[test]
+fn a_session_of_5000_edits_merges_in_any_order_to_a_small_checkpoint() {
+    let Some(trace) = shared("trace_updates.json") else { return };
+    let mut updates = base64_list(&trace["updates"]);
+    let all = merged(&updates);
+    assert!(!has_hole(&all).unwrap());
+    assert_eq!(decoded(&state_vector(&all).unwrap()), trace["endStateVector"]);
+    let text = project::text(&all, None).unwrap();
+    assert_eq!(text.len() as u64, trace["endTextLength"].as_u64().unwrap());
+    updates.reverse();
+    updates.rotate_left(1_234);
+    assert_eq!(merged(&updates), all);
+    let bytes: usize = updates.iter().map(Vec::len).sum();
+    assert!(all.len() * 3 < bytes, "{} of {bytes} bytes", all.len());
 }

@@ -21,6 +21,8 @@ pub(super) struct Replica<'a> {
     roots: BTreeMap<&'a str, TypeIndex>,
     /// Nodes of each client by clock, without gaps from 0.
     clients: BTreeMap<u64, Vec<NodeIndex>>,
+    /// Whether an item names a parent that is not a type. Yjs collects it; yrs fails as a whole.
+    stray: bool,
 }
 
 /// A shared type: a list, a map, or both.
@@ -92,13 +94,8 @@ impl<'a> Replica<'a> {
 
     /// The first thing in here that yrs 0.28 does not read as Yjs does, if there is one.
     pub fn unknown_to_yrs(&self) -> Option<&'static str> {
-        self.nodes.iter().find_map(|node| match node.content {
-            // It reads one element more than there is.
-            Content::Json(_) => Some("values of a Yjs before version 13"),
-            // It does not read the name.
-            Content::Type(TypeRef::XmlHook(_)) => Some("XML hooks"),
-            _ => None,
-        })
+        let stray = self.stray.then_some("an item inside something that is not a type");
+        stray.or_else(|| self.nodes.iter().find_map(Node::unknown_to_yrs))
     }
 
     /// Integrates the structs of `client`, and first those of others that they need. A ring of
@@ -116,6 +113,10 @@ impl<'a> Replica<'a> {
                     if let Some(parts) = queue.structs.get_mut(&client) {
                         parts.pop_front();
                     }
+                    // Back to the one that waits: it may have what it needs, and this one may need it.
+                    if waiting.len() > 1 {
+                        waiting.pop();
+                    }
                 }
                 Some(other) if queue.has(other) && !waiting.contains(&other) => waiting.push(other),
                 Some(_) => {
@@ -126,7 +127,8 @@ impl<'a> Replica<'a> {
         }
     }
 
-    fn end(&self, client: u64) -> u32 {
+    /// The clock after the last integrated element of `client`.
+    pub fn end(&self, client: u64) -> u32 {
         let last = self.clients.get(&client).and_then(|list| self.node(*list.last()?));
         last.map_or(0, |node| node.id.clock.saturating_add(node.len))
     }
@@ -182,7 +184,9 @@ impl<'a> Replica<'a> {
             Some(Parent::Root(name)) => Some((self.root(name), item.parent_sub)),
             Some(Parent::Id(id)) => {
                 let holder = self.node(self.find(id)?.1)?;
-                Some((holder.holds?, item.parent_sub))
+                let (holds, deleted) = (holder.holds, matches!(holder.content, Content::Deleted));
+                self.stray |= holds.is_none() && !deleted;
+                Some((holds?, item.parent_sub))
             }
         }
     }
@@ -357,11 +361,26 @@ impl<'a> Node<'a> {
         }
     }
 
+    fn unknown_to_yrs(&self) -> Option<&'static str> {
+        match self.content {
+            Content::Embed(json) | Content::Format { json, .. } => serde_json::from_str::<yrs::Any>(json)
+                .is_err()
+                .then_some("JSON with half a character or a huge number"),
+            // It reads one element more than there is.
+            Content::Json(_) => Some("values of a Yjs before version 13"),
+            // It does not read the name.
+            Content::Type(TypeRef::XmlHook(_)) => Some("XML hooks"),
+            _ => None,
+        }
+    }
+
+    /// A node without a place. An item that hangs on nothing keeps its content for the record.
     fn collected(part: &Struct<'a>) -> Self {
         let content = Content::Deleted;
-        let item =
+        let nothing =
             Item { info: 0, origin: None, right_origin: None, parent: None, parent_sub: None, content };
-        Self::of(part, &item)
+        let item = if let Body::Item(item) = part.body { item } else { nothing };
+        Self { deleted: true, ..Self::of(part, &item) }
     }
 
     /// Keeps the first `offset` elements and returns the rest.
