@@ -75,7 +75,7 @@ impl World {
             self.leave(index);
         }
         self.sim.advance(60_000);
-        assert!(self.sim.room.is_idle(), "the room keeps something");
+        assert!(self.sim.room.is_idle(), "the room keeps something: {:?}", self.sim.room);
         self.clients.iter().filter(|client| client.saved > 0).count()
     }
 
