@@ -83,13 +83,16 @@ impl<'a> Replica<'a> {
 
     /// The nodes of a type's list that are not deleted, in order.
     pub fn list(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
+        self.list_with_deleted(index).filter(|node| !node.deleted)
+    }
+
+    pub fn list_with_deleted(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
         let mut next = self.types.get(index).and_then(|shared| shared.start);
         std::iter::from_fn(move || {
             let node = self.nodes.get(next?)?;
             next = node.right;
             Some(node)
         })
-        .filter(|node| !node.deleted)
     }
 
     /// The first thing in here that yrs 0.28 does not read as Yjs does, if there is one.
