@@ -4,7 +4,7 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)]
 
 use serde_json::Value;
-use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, has_hole, merge, state_vector};
+use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, for_yrs, has_hole, merge, state_vector};
 use yrelay::document::error::DocumentError;
 use yrelay::document::project;
 use yrelay::document::validate::{UpdateInfo, validate_state_vector, validate_update};
@@ -394,11 +394,16 @@ fn p8_types_nested_without_end_are_told_apart_on_the_stack_of_a_worker() {
         validate_update(&deep).unwrap();
         assert!(project::text(&deep, None).unwrap().starts_with("<p><p><p>"));
         assert!(project::json(&deep).unwrap()["x"].is_string());
+        let doc = Doc::new();
+        let loadable = Update::decode_v1(&for_yrs(&deep).unwrap()).unwrap();
+        doc.transact_mut().apply_update(loadable).unwrap();
+        drop(doc);
         for elements in [600, 100_000] {
             let too_deep = nested(elements, 1);
             validate_update(&too_deep).unwrap();
             assert!(matches!(project::json(&too_deep), Err(DocumentError::Unsupported(_))));
             assert!(matches!(project::text(&too_deep, None), Err(DocumentError::Unsupported(_))));
+            assert!(matches!(for_yrs(&too_deep), Err(DocumentError::Unsupported(_))));
             assert!(!has_hole(&merged(&[too_deep, deep.clone()])).unwrap());
         }
     };
