@@ -1,18 +1,19 @@
 // Entry of the database process: routes a query to the simulator's database object and
 // counts the statements on the way, so that "no D1 read" is observed from outside the
-// Worker under test. GET /counts answers {requests, statements}; `statements` holds the
-// first words of the latest ones.
+// Worker under test. GET /counts answers {total, statements}; `statements` holds the
+// database and the first words of the latest ones.
 
-let requests = 0;
+let total = 0;
 let statements = [];
 
 export default {
   async fetch(request, env) {
-    if (new URL(request.url).pathname === "/counts") return Response.json({ requests, statements });
+    if (new URL(request.url).pathname === "/counts") return Response.json({ total, statements });
     const database = request.headers.get("x-bench-database") ?? "none";
     const body = await request.text();
-    requests += 1;
-    statements = [...statements, ...summaries(database, body)].slice(-KEPT);
+    const latest = summaries(database, body);
+    total += latest.length;
+    statements = [...statements, ...latest].slice(-KEPT);
     const stub = env.DATABASE.get(env.DATABASE.idFromName(database));
     const init = { method: request.method, headers: request.headers, body };
     return stub.fetch(request.url, { ...init, cf: { miniflare: { name: database } } });

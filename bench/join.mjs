@@ -73,5 +73,5 @@ async function joinOnce(side, kind) {
 }
 
 const DOCUMENT = "join-document";
-const JOINS = 30;
+const JOINS = 100;
 const SMALLEST_STEP2 = 700_000;

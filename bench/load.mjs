@@ -1,10 +1,10 @@
 // The load: clients in documents, each sending one update and one awareness frame per
-// period, and the ledger that knows what reached whom. A run that lost or doubled an
-// update has no result.
+// period, at its own moment of the period.
 
 import { closeSocket, openSocket, sleep, until } from "./client.mjs";
 import { cpuMillis } from "./cpu.mjs";
 import { FrameReader, STEP1, awarenessFrames, updateFrames } from "./frames.mjs";
+import { FIRST_CLIENT, Ledger } from "./ledger.mjs";
 
 /** Frames of every client of a plan, built once and sent in every round. */
 export function buildFrames({ clients, rate, seconds }) {
@@ -32,7 +32,9 @@ export async function runLoad(side, plan, frames, prefix) {
     await ledger.settled();
     await sleep(TAIL_MS);
     const cpu = cpuMillis(side.server.pid) - cpuBefore;
-    return { cpu, ...ledger.result(), closed: clients.filter(({ socket }) => socket.failure).map(({ socket }) => socket.failure) };
+    const closed = clients.map(({ socket }) => socket.failure).filter((failure) => failure !== undefined);
+    const step2Bytes = Math.min(...clients.map(({ step2Bytes: bytes }) => bytes ?? 0));
+    return { cpu, busy: cpu / (plan.seconds * 1000), step2Bytes, ...ledger.result(), closed };
   } finally {
     for (const { socket } of clients) closeSocket(socket);
     await until(() => clients.every(({ socket }) => socket.readyState === socket.CLOSED), 2000);
@@ -41,12 +43,12 @@ export async function runLoad(side, plan, frames, prefix) {
 
 async function join(side, plan, prefix, index, ledger, reader) {
   const url = await side.socketUrl(`${prefix}-${index % plan.documents}`, index);
-  const client = { synced: false };
+  const client = { step2Bytes: undefined };
   client.socket = await openSocket(url, (data) => {
     for (const message of ledger.frame(reader.read(data))) {
       if (message.kind === "update") ledger.update(index, message.runs);
       else if (message.kind === "awareness") ledger.awareness(index, message.entries);
-      else if (message.kind === "step2") client.synced = true;
+      else if (message.kind === "step2") client.step2Bytes ??= message.payload.length;
     }
   });
   return client;
@@ -58,7 +60,7 @@ async function handshake(side, clients, frames, ledger) {
     socket.send(STEP1);
     socket.send(frames[i].awareness[0]);
   });
-  if (side.answersStep1 && !(await until(() => clients.every(({ synced }) => synced), 60_000))) {
+  if (side.answersStep1 && !(await until(() => clients.every(({ step2Bytes }) => step2Bytes !== undefined), 60_000))) {
     throw new Error(`${side.name}: a sync step 1 was not answered in 60 s`);
   }
   let before;
@@ -91,130 +93,6 @@ function sendPaced(clients, frames, plan, ledger) {
   });
 }
 
-/** Who received which update (by Yjs clock) and which awareness state (by its clock). */
-class Ledger {
-  open = false;
-  frames = 0;
-  messages = 0;
-  #updates;
-  #states;
-  #sentAt;
-  #latencies = [];
-  #progress = 0;
-
-  constructor(plan, count) {
-    this.plan = plan;
-    this.count = count;
-    this.#updates = new Uint8Array(plan.clients * plan.clients * count);
-    this.#states = new Uint8Array(plan.clients * plan.clients * count);
-    this.#sentAt = new Float64Array(plan.clients * count);
-    this.expected = 0;
-    for (const [to, from] of this.#pairs()) this.expected += to === from ? 0 : count;
-  }
-
-  frame(messages) {
-    this.frames += 1;
-    if (this.open) {
-      this.messages += messages.length;
-      this.measured = (this.measured ?? 0) + 1;
-    }
-    return messages;
-  }
-
-  sent(from, n) {
-    this.#sentAt[from * this.count + n] = performance.now();
-  }
-
-  update(to, runs) {
-    for (const [client, clock, length] of runs) {
-      const from = client - FIRST_CLIENT;
-      if (from < 0 || from >= this.plan.clients) continue;
-      for (let n = clock; n < Math.min(clock + length, this.count); n += 1) this.#arrived(to, from, n);
-    }
-  }
-
-  awareness(to, entries) {
-    for (const [client, clock] of entries) {
-      const from = client - FIRST_CLIENT;
-      const n = clock - FIRST_MEASURED_STATE;
-      if (from < 0 || from >= this.plan.clients || n < 0 || n >= this.count) continue;
-      this.#states[this.#at(to, from, n)] = 1;
-    }
-  }
-
-  /** Resolves when every update arrived, or when nothing has for 5 s. */
-  async settled() {
-    let before;
-    do before = this.#progress;
-    while (!(await until(() => this.#progress >= this.expected, 5000)) && this.#progress !== before);
-  }
-
-  result() {
-    const result = {
-      expected: this.expected, updates: 0, lost: 0, duplicates: 0, foreign: 0,
-      states: 0, staleStates: 0, echoedStates: 0, frames: this.measured ?? 0, messages: this.messages,
-    };
-    for (const [to, from] of this.#pairs()) this.#tally(result, to, from);
-    result.foreign = this.#foreign();
-    this.#latencies.sort((a, b) => a - b);
-    const at = (share) => this.#latencies[Math.floor((this.#latencies.length - 1) * share)] ?? null;
-    return { ...result, latency: { median: at(0.5), p99: at(0.99) } };
-  }
-
-  #arrived(to, from, n) {
-    const at = this.#at(to, from, n);
-    if (this.#updates[at] < 255) this.#updates[at] += 1;
-    if (to === from || this.#updates[at] > 1) return;
-    this.#progress += 1;
-    this.#latencies.push(performance.now() - this.#sentAt[from * this.count + n]);
-  }
-
-  #tally(result, to, from) {
-    for (let n = 0; n < this.count; n += 1) {
-      const at = this.#at(to, from, n);
-      if (to === from) {
-        result.echoedStates += this.#states[at];
-        continue;
-      }
-      result.updates += Math.min(1, this.#updates[at]);
-      result.lost += this.#updates[at] === 0 ? 1 : 0;
-      result.duplicates += Math.max(0, this.#updates[at] - 1);
-      result.states += this.#states[at];
-    }
-    if (to !== from && this.#states[this.#at(to, from, this.count - 1)] === 0) result.staleStates += 1;
-  }
-
-  /** Updates that reached a client of another document: none, ever. */
-  #foreign() {
-    let foreign = 0;
-    for (let to = 0; to < this.plan.clients; to += 1) {
-      for (let from = 0; from < this.plan.clients; from += 1) {
-        if (this.#together(to, from)) continue;
-        for (let n = 0; n < this.count; n += 1) foreign += this.#updates[this.#at(to, from, n)];
-      }
-    }
-    return foreign;
-  }
-
-  *#pairs() {
-    for (let to = 0; to < this.plan.clients; to += 1) {
-      for (let from = 0; from < this.plan.clients; from += 1) if (this.#together(to, from)) yield [to, from];
-    }
-  }
-
-  #together(to, from) {
-    return to % this.plan.documents === from % this.plan.documents;
-  }
-
-  #at(to, from, n) {
-    return (to * this.plan.clients + from) * this.count + n;
-  }
-}
-
-/** Yjs client ids of the load; seeded documents use smaller ones. */
-const FIRST_CLIENT = 1000;
-/** Awareness clock 1 is sent in the handshake. */
-const FIRST_MEASURED_STATE = 2;
 const TICK_MS = 5;
 /** Deferred work belongs to the cost: the flush comes at most 2 s after an update (D1). */
 const TAIL_MS = 2500;

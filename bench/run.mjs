@@ -10,7 +10,7 @@ import { fanout, hot, size } from "./fanout.mjs";
 import { feed } from "./feed.mjs";
 import { join } from "./join.mjs";
 import { Report } from "./report.mjs";
-import { isBuilt, startDatabase, stopAll } from "./servers.mjs";
+import { isBuilt, serverLogs, startDatabase, stopAll } from "./servers.mjs";
 import { openFloor, openYrelay } from "./sides.mjs";
 import { wake } from "./wake.mjs";
 
@@ -21,6 +21,8 @@ const SCENARIO_LIMIT_MS = 15 * 60_000;
 /** What a scenario gets: servers of its own, rounds in alternating order, the report. */
 class Bench {
   #database;
+  #tested;
+  #floor;
 
   constructor(options, report) {
     this.options = options;
@@ -28,14 +30,18 @@ class Bench {
     this.report = report;
   }
 
+  /** The side under test, started once. */
   async openTested() {
     this.#database ??= await startDatabase();
-    return this.options.control ? openFloor(this.#database, "control") : openYrelay(this.#database, this.options);
+    this.#tested ??= await (this.options.control ? openFloor(this.#database, "control") : openYrelay(this.#database, this.options));
+    return this.#tested;
   }
 
+  /** Both sides and the database they share. */
   async openBoth() {
     const tested = await this.openTested();
-    return { tested, floor: await openFloor(this.#database, "floor"), database: this.#database };
+    this.#floor ??= await openFloor(this.#database, "floor");
+    return { tested, floor: this.#floor, database: this.#database };
   }
 
   /** A B, B A, A B …: a drift of the machine meets both sides. */
@@ -46,8 +52,9 @@ class Bench {
     }
   }
 
+  /** The limits are for the Worker; the floor against itself has none. */
   record(name, round) {
-    this.report.record(name, round);
+    this.report.record(name, this.options.control ? { ...round, limit: undefined } : round);
   }
 
   check(name, holds, seen) {
@@ -88,6 +95,7 @@ async function runScenario(name, options, report) {
     await Promise.race([SCENARIOS[name](new Bench(options, report)), limit]);
   } catch (error) {
     report.check(`${name}: every round ran`, false, error.message);
+    for (const log of serverLogs()) console.error(log);
   } finally {
     clearTimeout(timer);
     await stopAll();

@@ -13,17 +13,16 @@ export function seedDocument(bytes) {
   const doc = new Y.Doc({ gc: false });
   const text = doc.getText("content");
   const parts = [];
-  let pending = [];
+  let vector = Y.encodeStateVector(doc);
   let size = 0;
   let held = 0;
   doc.on("update", (update) => {
-    pending.push(update);
     held += update.length;
     size += update.length;
   });
   const cut = () => {
-    if (pending.length > 0) parts.push(Y.mergeUpdates(pending));
-    pending = [];
+    parts.push(Y.encodeStateAsUpdate(doc, vector));
+    vector = Y.encodeStateVector(doc);
     held = 0;
   };
   for (let n = 0; size < bytes; n += 1) {
@@ -32,7 +31,7 @@ export function seedDocument(bytes) {
     text.insert(Math.max(0, text.length - next(500)), "abcdefgh ".repeat(7).slice(0, Math.max(1, room)));
     if (held > PART_BYTES) cut();
   }
-  cut();
+  if (held > 0) cut();
   const whole = Y.encodeStateAsUpdate(doc);
   const length = text.length;
   doc.destroy();

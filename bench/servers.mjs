@@ -107,11 +107,11 @@ async function startWorkerd(name, files, config) {
     }
     rmSync(folder, { recursive: true, force: true });
   };
-  running.add(stop);
   const stderr = keepTail(child.stderr);
+  running.set(stop, { name, log: stderr });
   try {
-    const pid = Number(await firstLine(child, child.stdio[4], () => true));
-    const line = await firstLine(child, child.stdio[3], (text) => JSON.parse(text).socket === "http");
+    const pid = Number(await firstLine(child.stdio[4], () => true));
+    const line = await firstLine(child.stdio[3], (text) => JSON.parse(text).socket === "http");
     return { name, pid, url: `http://127.0.0.1:${JSON.parse(line).port}`, log: stderr, stop };
   } catch (cause) {
     await stop();
@@ -121,13 +121,18 @@ async function startWorkerd(name, files, config) {
 
 /** Stops every server that still runs; for ends of the program other than the good one. */
 export async function stopAll() {
-  await Promise.all([...running].map((stop) => stop()));
+  await Promise.all([...running.keys()].map((stop) => stop()));
 }
 
-const running = new Set();
+/** The last words of every running server, for a scenario that failed. */
+export function serverLogs() {
+  return [...running.values()].map(({ name, log }) => `${name}: ${log().trim() || "silent"}`);
+}
+
+const running = new Map();
 
 /** The shell dies with its standard input, thus with the driver, and takes workerd along. */
-const GUARD = '"$@" </dev/null & echo $! >&4; cat >/dev/null; kill -9 $!';
+const GUARD = '"$@" </dev/null 4>&- & echo $! >&4; exec 3>&- 4>&-; cat >/dev/null; kill -9 $!';
 
 function kill(group) {
   try {
@@ -137,14 +142,18 @@ function kill(group) {
   }
 }
 
-function firstLine(child, stream, accept) {
+function firstLine(stream, accept) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error("no answer in 20 s")), 20_000);
-    child.once("exit", () => reject(new Error("it ended")));
-    createInterface({ input: stream }).on("line", (line) => {
+    const lines = createInterface({ input: stream });
+    lines.on("line", (line) => {
       if (!accept(line)) return;
       clearTimeout(timer);
       resolve(line);
+    });
+    lines.on("close", () => {
+      clearTimeout(timer);
+      reject(new Error("it ended"));
     });
   });
 }
