@@ -2,6 +2,8 @@
 //!
 //! It owns the sockets, the one timer, and nothing else. All protocol is in [`crate::room`].
 
+#![allow(missing_docs, reason = "the macro exports the handlers without any")]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -54,9 +56,11 @@ impl DurableObject for Room {
             state.set_websocket_auto_response(&pair);
         }
         let config = Config::read(&env);
-        let restored = socket::restore(&state);
-        let attachments = restored.iter().map(|(attachment, _)| attachment.clone()).collect();
-        let sockets = restored.into_iter().map(|(attachment, socket)| (attachment.id, socket)).collect();
+        let (mut attachments, mut sockets) = (Vec::new(), BTreeMap::new());
+        for (attachment, socket) in socket::restore(&state) {
+            sockets.insert(attachment.id, socket);
+            attachments.push(attachment);
+        }
         let shell = Rc::new(Shell {
             workspace: state.id().name().unwrap_or_default(),
             db: Db::open(&env),

@@ -4,10 +4,22 @@
 use std::collections::BTreeMap;
 
 use js_sys::{Reflect, Uint8Array};
-use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
 use crate::room::{Attachment, SessionId};
+
+#[wasm_bindgen]
+extern "C" {
+    /// A socket's attachment methods. The platform crate's go through serde; ours is a string.
+    type Attachable;
+
+    #[wasm_bindgen(method, catch, js_name = serializeAttachment)]
+    fn serialize_attachment(this: &Attachable, text: &str) -> std::result::Result<(), JsValue>;
+
+    #[wasm_bindgen(method, catch, js_name = deserializeAttachment)]
+    fn deserialize_attachment(this: &Attachable) -> std::result::Result<JsValue, JsValue>;
+}
 
 /// Sockets that are open after a wake-up, with their attachments. A socket whose attachment is of
 /// another version is closed with 1012: its client reconnects.
@@ -20,7 +32,8 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
                 restored.push((attachment, socket));
             }
             None => {
-                let _ = socket.close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
+                let _ = socket
+                    .close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
             }
         }
     }
@@ -46,7 +59,8 @@ pub fn name(socket: &WebSocket, session: SessionId) {
 
 /// Keeps a text with a socket across hibernation.
 pub fn attach(socket: &WebSocket, text: &str) {
-    let _ = socket.serialize_attachment(text);
+    let raw: &Attachable = socket.as_ref().unchecked_ref();
+    let _ = raw.serialize_attachment(text);
 }
 
 /// Sends a frame to several sockets. One that is closing fails alone (R05).
@@ -67,8 +81,8 @@ pub fn send_text(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], tex
 }
 
 fn attachment(socket: &WebSocket) -> Option<Attachment> {
-    let text = socket.deserialize_attachment::<String>().ok().flatten()?;
-    Attachment::decode(&text)
+    let raw: &Attachable = socket.as_ref().unchecked_ref();
+    Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
 
 fn key() -> JsValue {

@@ -141,7 +141,9 @@ impl Room {
         let stale: Vec<SessionId> = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.stale_since.is_some_and(|since| since + self.config.flush_after <= now))
+            .filter(|(_, session)| {
+                session.stale_since.is_some_and(|since| since + self.config.flush_after <= now)
+            })
             .map(|(id, _)| *id)
             .collect();
         for session in stale {
@@ -285,7 +287,12 @@ impl Room {
             }
         }
         for id in stalled {
-            self.close(id, CloseCode::TryLater, "the connection does not keep up; reconnect to catch up", now);
+            self.close(
+                id,
+                CloseCode::TryLater,
+                "the connection does not keep up; reconnect to catch up",
+                now,
+            );
         }
     }
 
@@ -317,9 +324,8 @@ impl Room {
     }
 
     fn delete_documents(&mut self, root: &str, now: Timestamp) {
-        let below = |path: &str| {
-            path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
+        let below =
+            |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         for (path, document) in &mut self.documents {
             if below(path) {
                 document.tail.clear();
