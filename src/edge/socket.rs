@@ -1,13 +1,15 @@
 //! WebSockets as the room knows them: a session number kept on the JavaScript object and in the
 //! attachment, and sends that copy a frame once.
 
-use std::collections::BTreeMap;
-
 use js_sys::{Reflect, Uint8Array};
 use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
+use crate::protocol::sorted::SortedMap;
 use crate::room::{Attachment, SessionId};
+
+/// The open sockets of a room.
+pub type Sockets = SortedMap<SessionId, WebSocket>;
 
 #[wasm_bindgen]
 extern "C" {
@@ -64,7 +66,7 @@ pub fn attach(socket: &WebSocket, text: &str) {
 }
 
 /// Sends a frame to several sockets. One that is closing fails alone (R05).
-pub fn send_binary(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], bytes: &[u8]) {
+pub fn send_binary(sockets: &Sockets, to: &[SessionId], bytes: &[u8]) {
     // One copy out of WASM memory for all of them.
     let frame = Uint8Array::from(bytes).buffer();
     for socket in to.iter().filter_map(|session| sockets.get(session)) {
@@ -74,7 +76,7 @@ pub fn send_binary(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], b
 }
 
 /// Sends a text to several sockets.
-pub fn send_text(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], text: &str) {
+pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
     for socket in to.iter().filter_map(|session| sockets.get(session)) {
         let _ = socket.send_with_str(text);
     }

@@ -1,9 +1,8 @@
 //! Who owns which awareness entry of a document (W5).
 
-use std::collections::BTreeMap;
-
 use crate::protocol::awareness::AwarenessEntry;
 use crate::protocol::limits::MAX_OWNED_CLIENT_IDS;
+use crate::protocol::sorted::SortedMap;
 
 use super::session::{OwnedEntry, SessionId};
 
@@ -11,7 +10,7 @@ use super::session::{OwnedEntry, SessionId};
 /// and nobody else can change or remove it while that connection lives.
 #[derive(Debug, Default)]
 pub(super) struct AwarenessTable {
-    entries: BTreeMap<u64, Entry>,
+    entries: SortedMap<u64, Entry>,
     /// Clients that left, with their last clock. A stock client repeats what it hears about
     /// others; without this such an echo would bring a client back that is gone.
     left: Vec<(u64, u32)>,

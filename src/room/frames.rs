@@ -56,7 +56,9 @@ impl Room {
         }
         session.binary = true;
         let path = session.info.document.clone();
-        self.documents.entry(path).or_default().members.push(id);
+        if let Some(document) = self.documents.get_or_default(path) {
+            document.members.push(id);
+        }
         self.attach(id);
     }
 

@@ -334,7 +334,7 @@ impl Room {
     /// Keeps the loaded checkpoints within their bound; the one just used goes last.
     fn trim_views(&mut self, keep: &str) {
         let mut held: usize = self.documents.values().map(|document| document.view.bytes()).sum();
-        for (path, document) in &mut self.documents {
+        for (path, document) in self.documents.iter_mut() {
             if held <= self.config.max_cached_bytes {
                 return;
             }
