@@ -4,11 +4,12 @@
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)]
 
 use serde_json::Value;
-use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, has_hole, merge, state_vector};
+use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, for_yrs, has_hole, merge, state_vector};
+use yrelay::document::error::DocumentError;
 use yrelay::document::project;
 use yrelay::document::validate::{UpdateInfo, validate_state_vector, validate_update};
 use yrelay::protocol::error::DecodeError;
-use yrelay::protocol::varint::Reader;
+use yrelay::protocol::varint::{Reader, write_var_uint};
 use yrs::updates::decoder::Decode;
 use yrs::{Doc, GetString, ReadTxn, StateVector, Transact, Update};
 
@@ -363,4 +364,48 @@ fn a_session_of_5000_edits_merges_in_any_order_to_a_small_checkpoint() {
     assert_eq!(merged(&updates), all);
     let bytes: usize = updates.iter().map(Vec::len).sum();
     assert!(all.len() * 3 < bytes, "{} of {bytes} bytes", all.len());
+}
+
+/// XML elements one inside the other, the last of which holds an array of `values` nested arrays.
+fn nested(elements: usize, values: usize) -> Vec<u8> {
+    let mut structs = vec![7, 1, 1, b'x', 3, 1, b'p'];
+    for clock in 1..elements {
+        structs.extend([7, 0, 5]);
+        write_var_uint(&mut structs, clock as u64 - 1);
+        structs.extend([3, 1, b'p']);
+    }
+    structs.extend([8, 0, 5]);
+    write_var_uint(&mut structs, elements as u64 - 1);
+    structs.push(1);
+    structs.extend([0x75, 1].repeat(values));
+    structs.push(0x7e);
+    let mut update = vec![1];
+    write_var_uint(&mut update, elements as u64 + 1);
+    update.extend([5, 0]);
+    update.extend(structs);
+    update.push(0);
+    update
+}
+
+#[test]
+fn p8_types_nested_without_end_are_told_apart_on_the_stack_of_a_worker() {
+    let check = || {
+        let deep = nested(500, 512);
+        validate_update(&deep).unwrap();
+        assert!(project::text(&deep, None).unwrap().starts_with("<p><p><p>"));
+        assert!(project::json(&deep).unwrap()["x"].is_string());
+        let doc = Doc::new();
+        let loadable = Update::decode_v1(&for_yrs(&deep).unwrap()).unwrap();
+        doc.transact_mut().apply_update(loadable).unwrap();
+        drop(doc);
+        for elements in [600, 100_000] {
+            let too_deep = nested(elements, 1);
+            validate_update(&too_deep).unwrap();
+            assert!(matches!(project::json(&too_deep), Err(DocumentError::Unsupported(_))));
+            assert!(matches!(project::text(&too_deep, None), Err(DocumentError::Unsupported(_))));
+            assert!(matches!(for_yrs(&too_deep), Err(DocumentError::Unsupported(_))));
+            assert!(!has_hole(&merged(&[too_deep, deep.clone()])).unwrap());
+        }
+    };
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).unwrap().join().unwrap();
 }

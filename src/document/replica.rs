@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::error::DocumentError;
 use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, Visitor, walk};
 use crate::protocol::error::DecodeError;
+use crate::protocol::limits::MAX_NESTING;
 
 pub(super) type NodeIndex = usize;
 pub(super) type TypeIndex = usize;
@@ -28,6 +29,8 @@ pub(super) struct Replica<'a> {
 /// A shared type: a list, a map, or both.
 #[derive(Default)]
 pub(super) struct SharedType<'a> {
+    /// How many types it is in.
+    depth: usize,
     start: Option<NodeIndex>,
     /// The newest item of each key.
     pub keys: BTreeMap<&'a str, NodeIndex>,
@@ -83,19 +86,25 @@ impl<'a> Replica<'a> {
 
     /// The nodes of a type's list that are not deleted, in order.
     pub fn list(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
+        self.list_with_deleted(index).filter(|node| !node.deleted)
+    }
+
+    pub fn list_with_deleted(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
         let mut next = self.types.get(index).and_then(|shared| shared.start);
         std::iter::from_fn(move || {
             let node = self.nodes.get(next?)?;
             next = node.right;
             Some(node)
         })
-        .filter(|node| !node.deleted)
     }
 
     /// The first thing in here that yrs 0.28 does not read as Yjs does, if there is one.
     pub fn unknown_to_yrs(&self) -> Option<&'static str> {
         let stray = self.stray.then_some("an item inside something that is not a type");
-        stray.or_else(|| self.nodes.iter().find_map(Node::unknown_to_yrs))
+        // It walks types by recursion.
+        let deep = self.types.iter().any(|shared| shared.depth > MAX_NESTING);
+        let deep = deep.then_some("more nested types than can be followed");
+        stray.or(deep).or_else(|| self.nodes.iter().find_map(Node::unknown_to_yrs))
     }
 
     /// Integrates the structs of `client`, and first those of others that they need. A ring of
@@ -159,7 +168,8 @@ impl<'a> Replica<'a> {
         let mut node = Node { parent: Some(parent), key, ..Node::of(part, item) };
         if let Content::Type(_) = item.content {
             node.holds = Some(self.types.len());
-            self.types.push(SharedType::default());
+            let depth = self.types.get(parent).map_or(0, |outer| outer.depth).saturating_add(1);
+            self.types.push(SharedType { depth, ..SharedType::default() });
         }
         let left = self.place(&node, left, right);
         let index = self.push(node);

@@ -6,7 +6,8 @@
 //    update, shows the same text and JSON, and merges and diffs to the same document.
 // 2. Hostile updates that the core accepts: Yjs applies them without a throw and shows the same.
 //
-// YRELAY_YJS_DOCS (default 60) documents; YRELAY_YJS_SEED picks others.
+// YRELAY_YJS_DOCS (default 60) documents; YRELAY_YJS_SEED picks others;
+// YRELAY_YJS_HOSTILE_STEP=1 applies every hostile update and not one in eight.
 
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -19,6 +20,9 @@ import * as Y from 'yjs'
 const root = new URL('../..', import.meta.url).pathname
 const documents = Number(process.env.YRELAY_YJS_DOCS ?? 60)
 const firstSeed = Number(process.env.YRELAY_YJS_SEED ?? 1)
+
+// Of the hostile updates one in so many is applied; 1 takes a minute or two.
+const hostileStep = Number(process.env.YRELAY_YJS_HOSTILE_STEP ?? 8)
 
 const hex = (bytes) => bytes.length === 0 ? '-' : Buffer.from(bytes).toString('hex')
 const unhex = (text) => Uint8Array.from(Buffer.from(text, 'hex'))
@@ -196,6 +200,8 @@ const assertShows = (json, doc, note) => {
     const empty = actual[name] === undefined || actual[name] === '' || JSON.stringify(actual[name]) === JSON.stringify(blank[name])
     // Nor an array of nothing but XML from an XML fragment.
     if (name === 'a' && typeof actual.a === 'string') assert.equal(actual.a, expected.a.join(''), `${note} root a`)
+    // Nor a text of nothing but embedded types from an array.
+    else if (name === 't' && Array.isArray(actual.t)) assert.equal(expected.t, '', `${note} root t`)
     else if (empty) assert.deepEqual(expected[name], blank[name], `${note} root ${name}`)
     else assert.equal(JSON.stringify(sorted(actual[name])), JSON.stringify(sorted(expected[name])), `${note} root ${name}`)
   }
@@ -268,7 +274,8 @@ test('what the core accepts of hostile updates, Yjs applies without a throw and 
     execFileSync('cargo', ['test', '--quiet', '--test', 'document_fuzz'], {
       cwd: root, env: { ...process.env, YRELAY_FUZZ_OUT: folder }, stdio: 'ignore'
     })
-    const lines = ['invented', 'mutated'].flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
+    const all = ['invented', 'mutated'].flatMap((name) => readFileSync(join(folder, name), 'utf8').trim().split('\n'))
+    const lines = all.filter((_, at) => at % hostileStep === 0)
     assert.ok(lines.length > 1000, `only ${lines.length} updates`)
     let compared = 0
     for (const line of lines) {
@@ -277,8 +284,10 @@ test('what the core accepts of hostile updates, Yjs applies without a throw and 
         const doc = applied(unhex(update))
         if (text !== '-') {
           // A root of nothing but XML is shown as XML.
-          const texts = [doc.getText('t').toString(), applied(unhex(update)).getXmlFragment('t').toString()]
-          assert.ok(texts.some((other) => text === '=' + Buffer.from(other).toString('hex')), JSON.stringify(texts))
+          const show = (other) => '=' + Buffer.from(other).toString('hex')
+          if (show(doc.getText('t').toString()) !== text) {
+            assert.equal(show(applied(unhex(update)).getXmlFragment('t').toString()), text)
+          }
           compared++
         }
         Y.applyUpdate(doc, unhex(update))
