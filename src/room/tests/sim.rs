@@ -142,9 +142,11 @@ impl Sim {
         self.drain(None);
     }
 
+    /// The connection goes away, as seen from the client's side.
     pub fn close(&mut self, id: SessionId) {
         self.room.handle_close(id, self.now);
         self.drain(None);
+        self.inboxes.get_mut(&id).unwrap().closed.get_or_insert(CloseCode::Done);
     }
 
     pub fn change(&mut self, change: &Change) {
