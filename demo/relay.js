@@ -17,7 +17,7 @@ export function connect({ relayUrl, room, doc, fetchToken, onStatus }) {
   const onText = (text) => {
     const message = JSON.parse(text);
     if (message.id !== asked) return;
-    if (message.type === "receipt") onStatus("saved", `saved at clock ${message.clock}`);
+    if (message.type === "receipt") onStatus("saved", message.clock ? `saved at clock ${message.clock}` : "saved");
     if (message.type === "flush_failed") {
       onStatus("failed", `not saved yet: ${message.reason}`);
       askLater(AGAIN);
