@@ -3,6 +3,7 @@
 // measured process pays for asking a database and not for being one.
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,10 +11,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 
-/** Secrets of the stack under test; worthless outside it. */
+/** Secrets of the stack under test, made at run time. */
 export const SECRETS = {
-  API_JWT_SECRET: "bench-only-secret-bench-only-secret",
-  SCOPE_SIGNING_KEY: Buffer.alloc(32, 7).toString("base64url"),
+  API_JWT_SECRET: randomBytes(32).toString("base64url"),
+  SCOPE_SIGNING_KEY: randomBytes(32).toString("base64url"),
 };
 
 /** The repository. */

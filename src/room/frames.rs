@@ -8,7 +8,7 @@ use crate::protocol::error::DecodeError;
 use crate::protocol::limits::{MAX_DOCUMENT_BYTES, MAX_FRAME_BYTES};
 use crate::protocol::message::{self, Message, decode_frame};
 
-use super::document::Document;
+use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
 use super::{Frame, Room};
@@ -20,7 +20,12 @@ impl Room {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unread = 0;
         if frame.len() > MAX_FRAME_BYTES {
-            return self.close(id, CloseCode::FrameTooLarge, "a frame may have 1 MiB; send larger updates by REST", now);
+            return self.close(
+                id,
+                CloseCode::FrameTooLarge,
+                "a frame may have 1 MiB; send larger updates by REST",
+                now,
+            );
         }
         let checked = match decode_frame(frame).and_then(check) {
             Ok(checked) => checked,
@@ -51,7 +56,9 @@ impl Room {
         }
         session.binary = true;
         let path = session.info.document.clone();
-        self.documents.entry(path).or_default().members.push(id);
+        if let Some(document) = self.documents.get_or_default(path) {
+            document.members.push(id);
+        }
         self.attach(id);
     }
 
@@ -62,7 +69,15 @@ impl Room {
         match document.view {
             View::Absent => self.load(&path, now),
             View::Loading(_) => {}
-            View::Loaded { .. } => self.answer_joining(&path, now),
+            View::Loaded { .. } => {
+                let may_pull = document.pull == Pull::Idle;
+                self.answer_joining(&path, now);
+                // The view may lack what others appended if the room was not told of it, so each
+                // joiner makes the room look: one query, and whatever it brings goes to everybody.
+                if may_pull {
+                    self.pull(&path, 0, now);
+                }
+            }
         }
         self.send_awareness(id);
     }
@@ -72,7 +87,8 @@ impl Room {
         if !session.info.can_write {
             // Silence would read as success. Once is enough: a stock client logs each one.
             if !std::mem::replace(&mut session.denied, true) {
-                let frame = message::permission_denied("this connection may read only; its edits are not kept");
+                let frame =
+                    message::permission_denied("this connection may read only; its edits are not kept");
                 self.send_binary(vec![id], Frame::Bytes(frame));
             }
             return;
@@ -180,8 +196,12 @@ fn check_message(message: Message<'_>) -> Result<Checked<'_>, DecodeError> {
         Message::SyncStep1(state_vector) => {
             validate::validate_state_vector(state_vector).map(|()| Checked::Step1(state_vector))
         }
-        Message::SyncStep2(update) => changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Step2)),
-        Message::Update(update) => changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Update)),
+        Message::SyncStep2(update) => {
+            changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Step2))
+        }
+        Message::Update(update) => {
+            changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Update))
+        }
         Message::Unknown(_) => Ok(Checked::Nothing),
     }
 }

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::rules::typed;
 use super::sim::{Sim, flush};
 use crate::document::checkpoint;
@@ -161,7 +159,7 @@ impl World {
             }
             for text in &inbox.text {
                 let covered = text["id"].as_u64().and_then(|id| client.waiting.remove(&id));
-                if text["type"] == Value::from("receipt")
+                if text["type"] == "receipt"
                     && let Some(letters) = covered
                 {
                     client.saved = client.saved.max(letters);
@@ -215,7 +213,11 @@ impl World {
 /// receipt may speak of. Letters typed offline count once the relay has asked for them.
 fn sent(sim: &Sim, session: SessionId, client: &Client) -> u8 {
     let answered = sim.inboxes.get(&session).is_some_and(|inbox| inbox.closed.is_none());
-    if answered && letters_of(&sim.storage.whole("doc"), client.yjs) == client.typed { client.typed } else { 0 }
+    if answered && letters_of(&sim.storage.whole("doc"), client.yjs) == client.typed {
+        client.typed
+    } else {
+        0
+    }
 }
 
 /// How many letters of a client an update holds without a gap.
