@@ -23,6 +23,7 @@ const STOP_LIMIT = 3000;
 const REQUEST_LIMIT = 15_000;
 
 const children = [];
+let demo;
 let miniflare;
 let stopping = false;
 
@@ -42,6 +43,7 @@ async function stop(code) {
   const limit = setTimeout(() => process.exit(code), STOP_LIMIT);
   limit.unref();
   try {
+    demo?.close();
     await miniflare?.dispose();
   } finally {
     process.exit(code);
@@ -144,8 +146,13 @@ async function start(options) {
   const dataDir = resolve(options.dataDir);
   const secrets = ensureSecrets(dataDir);
   const port = await claimPort(host, options.port ?? 0);
-  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`].join(",");
-  const vars = { DEV_MODE: "1", ALLOWED_ORIGINS: origins, ...secrets, ...options.vars };
+  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`];
+  if (options.demoPort !== undefined) {
+    const { startDemo } = await import("./demo-host.mjs");
+    demo = await startDemo({ host, port: options.demoPort });
+    origins.push(demo.origin);
+  }
+  const vars = { DEV_MODE: "1", ALLOWED_ORIGINS: origins.join(","), ...secrets, ...options.vars };
   const config = readConfig();
   recordChildren();
   const { Miniflare, convertV4MiniflareOptions } = await import("miniflare");
@@ -161,6 +168,10 @@ async function start(options) {
   if (options.workspace) {
     ready.workspace = options.workspace;
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);
+  }
+  if (demo && ready.workspace) {
+    demo.open({ ...ready, secret: vars.API_JWT_SECRET });
+    ready.demo = `${demo.origin}/`;
   }
   ready.pids = { host: process.pid, workerd: children.at(-1)?.pid };
   if (!stopping) process.stdout.write(`${JSON.stringify(ready)}\n`);
