@@ -93,8 +93,9 @@ impl DurableObject for Room {
         Ok(())
     }
 
-    async fn websocket_close(&self, socket: WebSocket, _: usize, _: String, _: bool) -> Result<()> {
+    async fn websocket_close(&self, socket: WebSocket, code: usize, reason: String, _: bool) -> Result<()> {
         self.gone(&socket);
+        socket::answer_close(&socket, code, &reason);
         Ok(())
     }
 

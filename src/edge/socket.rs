@@ -66,10 +66,24 @@ pub fn send_text(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], tex
     }
 }
 
+/// Answers a client's close frame, which the platform leaves to us. Without it the client waits
+/// until the object hibernates, and then reports 1006 for a clean close.
+pub fn answer_close(socket: &WebSocket, code: usize, reason: &str) {
+    // 1005 says that the client named no code; it must not be sent. A socket that is closed
+    // already, or was lost, refuses: nothing is left to answer.
+    let _ = match u16::try_from(code) {
+        Ok(code) if code != NO_CODE => socket.close(Some(code), Some(reason)),
+        _ => socket.close::<&str>(None, None),
+    };
+}
+
 fn attachment(socket: &WebSocket) -> Option<Attachment> {
     let text = socket.deserialize_attachment::<String>().ok().flatten()?;
     Attachment::decode(&text)
 }
+
+/// The code of a close frame without one.
+const NO_CODE: u16 = 1005;
 
 fn key() -> JsValue {
     thread_local! {
