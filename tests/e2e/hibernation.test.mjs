@@ -59,8 +59,9 @@ describe("hibernation", { concurrency: true }, () => {
     // R01: who joins gets what was there before, and the presences that are left.
     const late = await workspace.connect();
     late.send(STEP_1);
+    await late.settled();
     await late.next(isStep2);
-    assert.deepEqual(awarenessEntries(await late.next(isAwareness)).map(([client]) => client).sort(), [101, 301]);
+    assert.deepEqual(late.frames.filter(isAwareness).flatMap(awarenessEntries).map(([client]) => client).sort(), [101, 301]);
     await a.settled();
     assert.equal(await workspace.text(), "xxxhi");
     // Changes still reach the stream and whoever asked for them.

@@ -121,5 +121,10 @@ export class FrameClient {
     this.socket._socket.resetAndDestroy();
   }
 
+  /** Drops the connection, if there still is one. */
+  stop() {
+    this.socket.terminate();
+  }
+
   static #asked = 0;
 }

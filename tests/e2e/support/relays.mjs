@@ -23,6 +23,8 @@ export async function startCf(options = {}) {
 /** A running relay and the API behind it. */
 export class Relay {
   #made = 0;
+  /** What a failed test may leave behind: it would keep the test's process alive. */
+  #open = new Set();
 
   /** `inspect(workspace)` tells `{clients, instance}`; `instance` changes when a room is built anew. */
   constructor({ label, stack, url, inspect }) {
@@ -37,7 +39,14 @@ export class Relay {
     return workspace;
   }
 
+  /** Remembers a client or a stream, to end it with the relay. */
+  opened(client) {
+    this.#open.add(client);
+    return client;
+  }
+
   async stop() {
+    await Promise.all([...this.#open].map((client) => client.stop()));
     await this.stack.stop();
   }
 }
@@ -91,7 +100,7 @@ export class Workspace {
   /** Connects to a document. */
   async connect(document = "d", { role, sub, ...options } = {}) {
     const token = await this.scope({ role, sub });
-    return FrameClient.open(`${this.url(document)}?token=${token}`, options);
+    return this.relay.opened(await FrameClient.open(`${this.url(document)}?token=${token}`, options));
   }
 
   /** Reads a document as text. */
@@ -108,7 +117,7 @@ export class Workspace {
   /** Follows the change stream. */
   stream(since = 0) {
     const url = `${this.relay.api}/api/workspaces/${this.id}/changes/stream?since=${since}`;
-    return new StreamReader(url, { authorization: `Bearer ${this.token}` });
+    return this.relay.opened(new StreamReader(url, { authorization: `Bearer ${this.token}` }));
   }
 
   inspect() {

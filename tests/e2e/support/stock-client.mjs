@@ -29,6 +29,7 @@ export async function stockClient(workspace, { document = "d", role, sub, doc = 
     client.provider.destroy();
     doc.destroy();
   };
+  workspace.relay.opened({ stop: client.destroy });
   try {
     await until(() => client.provider.synced, "a stock client is synced", PATIENCE);
   } catch (error) {
