@@ -1,12 +1,15 @@
 //! Golden vectors made with stock Yjs (tests/data/vectors.json) and the frames of hostile peers
 //! (tests/data/frames.json): validated, merged in every order, projected, compared with yrs.
 
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::string_slice, clippy::unwrap_used)]
+
 use serde_json::Value;
-use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, has_hole, merge, state_vector};
+use yrelay::document::checkpoint::{EMPTY_UPDATE, chunks, diff, for_yrs, has_hole, merge, state_vector};
+use yrelay::document::error::DocumentError;
 use yrelay::document::project;
 use yrelay::document::validate::{UpdateInfo, validate_state_vector, validate_update};
 use yrelay::protocol::error::DecodeError;
-use yrelay::protocol::varint::Reader;
+use yrelay::protocol::varint::{Reader, write_var_uint};
 use yrs::updates::decoder::Decode;
 use yrs::{Doc, GetString, ReadTxn, StateVector, Transact, Update};
 
@@ -305,4 +308,104 @@ fn w06_nesting_bombs_are_refused_on_a_small_stack() {
         }
     };
     small.spawn(check).unwrap().join().unwrap();
+}
+
+/// Data that is not part of the repository: read where it is, skipped where it is not.
+fn shared(name: &str) -> Option<Value> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases").join(name);
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
+}
+
+/// Base64 with padding.
+fn unbase64(text: &str) -> Vec<u8> {
+    let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let digits: Vec<u32> =
+        text.chars().filter_map(|digit| alphabet.find(digit)).map(|at| at as u32).collect();
+    let quad = |four: &[u32]| {
+        let bits = four.iter().fold(0, |bits, digit| bits << 6 | digit) << (6 * (4 - four.len()));
+        bits.to_be_bytes()[1..four.len()].to_vec()
+    };
+    digits.chunks(4).flat_map(quad).collect()
+}
+
+fn base64_list(list: &Value) -> Vec<Vec<u8>> {
+    list.as_array().unwrap().iter().map(|update| unbase64(update.as_str().unwrap())).collect()
+}
+
+#[test]
+fn histories_of_many_clients_show_what_yjs_shows() {
+    let Some(golden) = shared("golden_subset.json") else { return };
+    for case in golden["cases"].as_array().unwrap() {
+        let updates = base64_list(&case["updates_v1"]);
+        assert!(updates.iter().all(|update| validate_update(update).is_ok()), "{}", case["id"]);
+        let all = merged(&updates);
+        let shown = project::json(&all).unwrap();
+        let expect = &case["expect"];
+        assert_eq!(project::text(&all, Some("text")).unwrap(), expect["text"], "{}", case["id"]);
+        for name in ["map", "array"] {
+            let actual = shown.get(name).filter(|value| *value != "");
+            let blank = if name == "map" { serde_json::json!({}) } else { serde_json::json!([]) };
+            assert_eq!(actual.unwrap_or(&blank), &expect[name], "{} {name}", case["id"]);
+        }
+    }
+}
+
+#[test]
+fn a_session_of_5000_edits_merges_in_any_order_to_a_small_checkpoint() {
+    let Some(trace) = shared("trace_updates.json") else { return };
+    let mut updates = base64_list(&trace["updates"]);
+    let all = merged(&updates);
+    assert!(!has_hole(&all).unwrap());
+    assert_eq!(decoded(&state_vector(&all).unwrap()), trace["endStateVector"]);
+    let text = project::text(&all, None).unwrap();
+    assert_eq!(text.len() as u64, trace["endTextLength"].as_u64().unwrap());
+    updates.reverse();
+    updates.rotate_left(1_234);
+    assert_eq!(merged(&updates), all);
+    let bytes: usize = updates.iter().map(Vec::len).sum();
+    assert!(all.len() * 3 < bytes, "{} of {bytes} bytes", all.len());
+}
+
+/// XML elements one inside the other, the last of which holds an array of `values` nested arrays.
+fn nested(elements: usize, values: usize) -> Vec<u8> {
+    let mut structs = vec![7, 1, 1, b'x', 3, 1, b'p'];
+    for clock in 1..elements {
+        structs.extend([7, 0, 5]);
+        write_var_uint(&mut structs, clock as u64 - 1);
+        structs.extend([3, 1, b'p']);
+    }
+    structs.extend([8, 0, 5]);
+    write_var_uint(&mut structs, elements as u64 - 1);
+    structs.push(1);
+    structs.extend([0x75, 1].repeat(values));
+    structs.push(0x7e);
+    let mut update = vec![1];
+    write_var_uint(&mut update, elements as u64 + 1);
+    update.extend([5, 0]);
+    update.extend(structs);
+    update.push(0);
+    update
+}
+
+#[test]
+fn p8_types_nested_without_end_are_told_apart_on_the_stack_of_a_worker() {
+    let check = || {
+        let deep = nested(500, 512);
+        validate_update(&deep).unwrap();
+        assert!(project::text(&deep, None).unwrap().starts_with("<p><p><p>"));
+        assert!(project::json(&deep).unwrap()["x"].is_string());
+        let doc = Doc::new();
+        let loadable = Update::decode_v1(&for_yrs(&deep).unwrap()).unwrap();
+        doc.transact_mut().apply_update(loadable).unwrap();
+        drop(doc);
+        for elements in [600, 100_000] {
+            let too_deep = nested(elements, 1);
+            validate_update(&too_deep).unwrap();
+            assert!(matches!(project::json(&too_deep), Err(DocumentError::Unsupported(_))));
+            assert!(matches!(project::text(&too_deep, None), Err(DocumentError::Unsupported(_))));
+            assert!(matches!(for_yrs(&too_deep), Err(DocumentError::Unsupported(_))));
+            assert!(!has_hole(&merged(&[too_deep, deep.clone()])).unwrap());
+        }
+    };
+    std::thread::Builder::new().stack_size(1024 * 1024).spawn(check).unwrap().join().unwrap();
 }

@@ -18,7 +18,9 @@ pub fn parse_json(body: &[u8]) -> Result<Value, Problem> {
             format!("The body is nested deeper than {MAX_JSON_DEPTH} levels."),
         ));
     }
-    serde_json::from_slice(body).map_err(|error| {
+    let text = std::str::from_utf8(body)
+        .map_err(|_| Problem::because(ProblemCode::InvalidJson, "The body is not UTF-8."))?;
+    serde_json::from_str(text).map_err(|error| {
         // Only the position: serde's message may quote the body, and a detail ends up in logs.
         Problem::because(
             ProblemCode::InvalidJson,

@@ -7,8 +7,7 @@
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit, Mac};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::auth::AuthError;
@@ -30,9 +29,8 @@ pub(super) enum Signing<'a> {
     Hmac(&'a [u8]),
 }
 
-/// The claims of a token whose algorithm and signature are right. Nothing else is checked yet:
-/// see [`check_times`].
-pub(super) fn open<T: DeserializeOwned>(token: &str, verifier: &Verifier<'_>) -> Result<T, AuthError> {
+/// The claims of a token whose algorithm and signature are right. Nothing else is checked yet.
+pub(super) fn open(token: &str, verifier: &Verifier<'_>) -> Result<Claims, AuthError> {
     if token.is_empty() {
         return Err(AuthError::Missing);
     }
@@ -41,67 +39,80 @@ pub(super) fn open<T: DeserializeOwned>(token: &str, verifier: &Verifier<'_>) ->
     }
     let (message, signature) = token.rsplit_once('.').ok_or(AuthError::Malformed)?;
     let (header, claims) = message.split_once('.').ok_or(AuthError::Malformed)?;
-    let header: Header = from_json(&decode(header)?)?;
-    if header.crit.is_some() || header.typ.is_some_and(|typ| !typ.eq_ignore_ascii_case("JWT")) {
-        return Err(AuthError::Malformed);
-    }
-    if header.alg != verifier.algorithm() {
-        return Err(AuthError::WrongAlgorithm);
-    }
-    // Decoded before the signature is checked, used after: a token must be whole to be judged.
-    let claims = decode(claims)?;
+    check_header(&decode_object(header)?, verifier.algorithm())?;
     verifier.verify(message.as_bytes(), &decode(signature)?)?;
-    from_json(&claims)
+    decode_object(claims).map(Claims)
 }
 
 /// Makes a token of these claims.
-pub(super) fn seal<T: Serialize>(claims: &T, signing: &Signing<'_>) -> Result<String, AuthError> {
-    let claims = serde_json::to_vec(claims).map_err(|_| AuthError::Malformed)?;
+pub(super) fn seal(claims: &Value, signing: &Signing<'_>) -> Result<String, AuthError> {
     let algorithm = signing.algorithm();
     let header = format!("{{\"alg\":\"{algorithm}\",\"typ\":\"JWT\"}}");
     let mut token = Base64UrlUnpadded::encode_string(header.as_bytes());
     token.push('.');
-    token.push_str(&Base64UrlUnpadded::encode_string(&claims));
+    token.push_str(&Base64UrlUnpadded::encode_string(claims.to_string().as_bytes()));
     let signature = signing.sign(token.as_bytes())?;
     token.push('.');
     token.push_str(&Base64UrlUnpadded::encode_string(&signature));
     Ok(token)
 }
 
-/// Whether a token with these times is good now. `exp` is the first second at which it is not.
-pub(super) const fn check_times(exp: u64, nbf: Option<u64>, now_s: u64) -> Result<(), AuthError> {
-    if exp <= now_s {
-        return Err(AuthError::Expired);
+/// The claims of a token. They are read one by one and not by derived code, which would be 20 KB
+/// of wasm more.
+pub(super) struct Claims(Map<String, Value>);
+
+impl Claims {
+    /// A required claim that is text.
+    pub(super) fn text(&self, name: &str) -> Result<&str, AuthError> {
+        self.0.get(name).and_then(Value::as_str).ok_or(AuthError::Malformed)
     }
-    match nbf {
-        Some(nbf) if nbf > now_s.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) => Err(AuthError::NotYetValid),
-        _ => Ok(()),
+
+    /// A required claim that is an object.
+    pub(super) fn object(&self, name: &str) -> Result<&Map<String, Value>, AuthError> {
+        self.0.get(name).and_then(Value::as_object).ok_or(AuthError::Malformed)
+    }
+
+    /// An optional claim that is text.
+    pub(super) fn optional_text(&self, name: &str) -> Result<Option<&str>, AuthError> {
+        self.0.get(name).map(|claim| claim.as_str().ok_or(AuthError::Malformed)).transpose()
+    }
+
+    /// Checks `aud`, which is one name or a list of names.
+    pub(super) fn require_audience(&self, name: &str) -> Result<(), AuthError> {
+        let included = match self.0.get("aud").ok_or(AuthError::Malformed)? {
+            Value::String(one) => one == name,
+            Value::Array(many) => many.iter().any(|one| one == name),
+            _ => return Err(AuthError::Malformed),
+        };
+        if included { Ok(()) } else { Err(AuthError::WrongAudience) }
+    }
+
+    /// Checks `exp`, the first second at which the token is not good any more, and `nbf` if there
+    /// is one. Gives `exp` back.
+    pub(super) fn require_time(&self, now_s: u64) -> Result<u64, AuthError> {
+        let exp = self.0.get("exp").and_then(Value::as_u64).ok_or(AuthError::Malformed)?;
+        let nbf = match self.0.get("nbf") {
+            Some(claim) => claim.as_u64().ok_or(AuthError::Malformed)?,
+            None => 0,
+        };
+        if exp <= now_s {
+            return Err(AuthError::Expired);
+        }
+        if nbf > now_s.saturating_add(NOT_BEFORE_LEEWAY_SECONDS) {
+            return Err(AuthError::NotYetValid);
+        }
+        Ok(exp)
+    }
+
+    /// The subject, if it may be stored and shown.
+    pub(super) fn subject(&self) -> Result<&str, AuthError> {
+        self.text("sub").and_then(|sub| if is_subject(sub) { Ok(sub) } else { Err(AuthError::Malformed) })
     }
 }
 
 /// Whether a subject may be stored and shown: 1 to 128 bytes, no control character.
 pub(super) fn is_subject(sub: &str) -> bool {
     (1..=MAX_SUBJECT_BYTES).contains(&sub.len()) && !sub.chars().any(char::is_control)
-}
-
-/// The `aud` claim: one name or a list of them.
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum Audience {
-    /// `"aud": "x"`
-    One(String),
-    /// `"aud": ["x", "y"]`
-    Many(Vec<String>),
-}
-
-impl Audience {
-    /// Whether the token is meant for `name`.
-    pub(super) fn includes(&self, name: &str) -> bool {
-        match self {
-            Self::One(one) => one == name,
-            Self::Many(many) => many.iter().any(|one| one == name),
-        }
-    }
 }
 
 impl Verifier<'_> {
@@ -149,21 +160,30 @@ fn mac(secret: &[u8], message: &[u8]) -> Result<Hmac<Sha256>, AuthError> {
     Ok(mac)
 }
 
-/// What is read of the header. Hints at keys (`jwk`, `jku`, `kid`, `x5c`) are ignored.
-#[derive(Deserialize)]
-struct Header {
-    alg: String,
-    typ: Option<String>,
-    // Extensions that a reader has to know to be allowed to accept the token: we know none.
-    crit: Option<IgnoredAny>,
+/// Hints at keys (`jwk`, `jku`, `kid`, `x5c`) are ignored. `crit` lists extensions that a reader
+/// has to know to be allowed to accept the token: we know none.
+fn check_header(header: &Map<String, Value>, algorithm: &str) -> Result<(), AuthError> {
+    let typ = header.get("typ").map_or(Some("JWT"), Value::as_str);
+    if header.contains_key("crit") || !typ.is_some_and(|typ| typ.eq_ignore_ascii_case("JWT")) {
+        return Err(AuthError::Malformed);
+    }
+    match header.get("alg").and_then(Value::as_str) {
+        Some(alg) if alg == algorithm => Ok(()),
+        Some(_) => Err(AuthError::WrongAlgorithm),
+        None => Err(AuthError::Malformed),
+    }
 }
 
 fn decode(segment: &str) -> Result<Vec<u8>, AuthError> {
     Base64UrlUnpadded::decode_vec(segment).map_err(|_| AuthError::Malformed)
 }
 
-fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AuthError> {
-    serde_json::from_slice(bytes).map_err(|_| AuthError::Malformed)
+fn decode_object(segment: &str) -> Result<Map<String, Value>, AuthError> {
+    let bytes = decode(segment)?;
+    match std::str::from_utf8(&bytes).ok().and_then(|text| serde_json::from_str(text).ok()) {
+        Some(Value::Object(object)) => Ok(object),
+        _ => Err(AuthError::Malformed),
+    }
 }
 
 const ED25519: &str = "EdDSA";
@@ -172,6 +192,7 @@ const HS256: &str = "HS256";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -182,8 +203,8 @@ mod tests {
         format!("{message}.{}", Base64UrlUnpadded::encode_string(&signature))
     }
 
-    fn read(token: &str) -> Result<serde_json::Value, AuthError> {
-        open(token, &Verifier::Hmac(SECRET))
+    fn read(token: &str) -> Result<Value, AuthError> {
+        open(token, &Verifier::Hmac(SECRET)).map(|claims| Value::Object(claims.0))
     }
 
     #[test]
@@ -193,7 +214,7 @@ mod tests {
         )
         .unwrap();
         let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-        let claims: serde_json::Value = open(token, &Verifier::Hmac(&key)).unwrap();
+        let claims = open(token, &Verifier::Hmac(&key)).unwrap().0;
         assert_eq!((&claims["iss"], &claims["exp"]), (&"joe".into(), &1_300_819_380.into()));
     }
 
@@ -221,9 +242,9 @@ mod tests {
         }
         // The classic confusion: an HS256 token made with the bytes of a public key as its secret.
         let public = SigningKey::from_bytes(&[7; 32]).verifying_key();
-        let token = seal(&serde_json::json!({}), &Signing::Hmac(public.as_bytes())).unwrap();
-        let opened = open::<serde_json::Value>(&token, &Verifier::Ed25519(&public));
-        assert_eq!(opened, Err(AuthError::WrongAlgorithm));
+        let token = seal(&json!({}), &Signing::Hmac(public.as_bytes())).unwrap();
+        let opened = open(&token, &Verifier::Ed25519(&public));
+        assert_eq!(opened.err(), Some(AuthError::WrongAlgorithm));
     }
 
     #[test]
@@ -243,10 +264,12 @@ mod tests {
             format!("{header}.{claims}.é"),
             forge("{}", "{}"),
             forge("[]", "{}"),
-            forge("{\"alg\":\"HS256\",\"alg\":\"none\"}", "{}"),
+            forge("{\"alg\":1}", "{}"),
+            forge("{\"alg\":\"HS256\",\"typ\":null}", "{}"),
             forge("{\"alg\":\"HS256\",\"crit\":[\"exp\"]}", "{}"),
             forge("{\"alg\":\"HS256\",\"typ\":\"JOSE\"}", "{}"),
             forge("{\"alg\":\"HS256\"}", "not json"),
+            forge("{\"alg\":\"HS256\"}", "[]"),
             "a".repeat(MAX_TOKEN_BYTES + 1),
         ];
         for token in malformed {
@@ -264,10 +287,17 @@ mod tests {
 
     #[test]
     fn times_are_compared_with_the_now_that_is_passed_in() {
-        assert_eq!(check_times(100, None, 99), Ok(()));
-        assert_eq!(check_times(100, None, 100), Err(AuthError::Expired));
-        assert_eq!(check_times(u64::MAX, Some(160), 100), Ok(()));
-        assert_eq!(check_times(u64::MAX, Some(161), 100), Err(AuthError::NotYetValid));
-        assert_eq!(check_times(0, None, u64::MAX), Err(AuthError::Expired));
+        let at = |claims: Value, now_s| {
+            let Value::Object(claims) = claims else { panic!("not an object") };
+            Claims(claims).require_time(now_s)
+        };
+        assert_eq!(at(json!({"exp": 100}), 99), Ok(100));
+        assert_eq!(at(json!({"exp": 100}), 100), Err(AuthError::Expired));
+        assert_eq!(at(json!({"exp": u64::MAX, "nbf": 160}), 100), Ok(u64::MAX));
+        assert_eq!(at(json!({"exp": u64::MAX, "nbf": 161}), 100), Err(AuthError::NotYetValid));
+        assert_eq!(at(json!({"exp": 0}), u64::MAX), Err(AuthError::Expired));
+        for bad in [json!({}), json!({"exp": "1"}), json!({"exp": 1.5}), json!({"exp": 100, "nbf": null})] {
+            assert_eq!(at(bad.clone(), 0), Err(AuthError::Malformed), "{bad}");
+        }
     }
 }

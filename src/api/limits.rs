@@ -5,7 +5,7 @@
 pub const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Largest Yjs update in one request. Larger documents arrive as several updates.
-pub const MAX_UPDATE_BYTES: usize = 1024 * 1024;
+pub const MAX_UPDATE_BYTES: usize = 16 * 1024 * 1024;
 
 /// Nesting of a JSON body, the envelope of `/ops` included. Parsers and mergers may then recurse.
 pub const MAX_JSON_DEPTH: usize = 64;

@@ -12,7 +12,6 @@ pub mod json;
 pub mod jwt;
 pub mod limits;
 pub mod media;
-pub mod merge;
 pub mod op;
 pub mod openapi;
 pub mod origin;

@@ -26,7 +26,7 @@ pub struct Op {
 pub enum OpAction {
     /// The node and everything below it go.
     Delete,
-    /// The value is changed by a merge patch: see [`super::merge::merge_patch`].
+    /// The value is changed by a merge patch (RFC 7396), which the database applies.
     Patch(Value),
     /// The value is written whole.
     Put(Value),

@@ -1,12 +1,10 @@
 //! The allow-list of origins, the same for WebSocket, SSE, REST and MCP on every relay (A3).
 
-use std::collections::BTreeSet;
-
 use super::problem::{Problem, ProblemCode};
 
 /// Origins that may send requests from a browser. Compared byte for byte: no wildcard, no prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OriginList(BTreeSet<String>);
+pub struct OriginList(Vec<String>);
 
 impl OriginList {
     /// Reads a list separated by commas or white space. Each entry is as a browser sends it:
@@ -30,7 +28,9 @@ impl OriginList {
     /// `origin_not_allowed`. `null` is refused unless it is listed.
     pub fn check(&self, origin: Option<&str>) -> Result<(), Problem> {
         match origin {
-            Some(origin) if !self.0.contains(origin) => Err(ProblemCode::OriginNotAllowed.into()),
+            Some(origin) if !self.0.iter().any(|listed| listed == origin) => {
+                Err(ProblemCode::OriginNotAllowed.into())
+            }
             _ => Ok(()),
         }
     }

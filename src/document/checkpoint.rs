@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::error::DocumentError;
+use super::replica::Replica;
 use super::splice::{ClientWriter, Piece, write_tail};
 use super::walk::{Body, Id, Parent, Struct, Visitor, walk};
 use crate::protocol::error::DecodeError;
@@ -21,18 +22,22 @@ pub fn merge(updates: &[&[u8]]) -> Result<Vec<u8>, DocumentError> {
     match updates {
         [] => Ok(EMPTY_UPDATE.to_vec()),
         [only] => Ok(only.to_vec()),
-        _ => Ok(Merge::of(updates)?.write(false)?),
+        _ => Ok(Merge::of(updates)?.write()?),
     }
 }
 
-/// The update in a form that yrs can load, for those who need its document to make edits: one form
-/// of each struct, and each client only up to its first hole, which is what Yjs applies too.
-/// Fails on the contents that yrs misreads.
+/// The update in a form that yrs can load, for those who need its document to make edits: what Yjs
+/// applies without waiting, and none of the contents that yrs misreads; those are
+/// [`DocumentError::Unsupported`]. Load it with `OffsetKind::Utf16`: by bytes yrs miscounts a
+/// character that was cut in half.
 pub fn for_yrs(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
-    if let Some(what) = super::replica::Replica::load(update)?.unknown_to_yrs() {
+    let replica = Replica::load(update)?;
+    if let Some(what) = replica.unknown_to_yrs() {
         return Err(DocumentError::Unsupported(what));
     }
-    Ok(Merge::of(&[update])?.write(true)?)
+    let mut merge = Merge::of(&[update])?;
+    merge.cut(|client| replica.end(client));
+    Ok(merge.write()?)
 }
 
 /// What of `update` somebody lacks who has `state_vector`, with all its deletes, as
@@ -106,7 +111,20 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    fn write(self, stop_at_hole: bool) -> Result<Vec<u8>, DecodeError> {
+    /// Drops what is at or past the end of its client. Ends fall between structs.
+    fn cut(&mut self, end: impl Fn(u64) -> u32) {
+        self.structs.retain(|client, pieces| {
+            pieces.retain(|piece| piece.end <= end(*client));
+            !pieces.is_empty()
+        });
+        self.deletes.retain(|client, ranges| {
+            ranges.iter_mut().for_each(|range| range.1 = range.1.min(end(*client)));
+            ranges.retain(|(start, end)| start < end);
+            !ranges.is_empty()
+        });
+    }
+
+    fn write(self) -> Result<Vec<u8>, DecodeError> {
         let mut blocks = Vec::new();
         let mut clients: u64 = 0;
         // Highest client first, as Yjs writes them: that is the cheaper order to integrate.
@@ -115,9 +133,6 @@ impl<'a> Merge<'a> {
             pieces.sort_by_key(|piece| piece.clock);
             let mut writer = ClientWriter::new(client);
             for piece in &pieces {
-                if stop_at_hole && piece.clock > writer.end() {
-                    break;
-                }
                 writer.add(piece)?;
             }
             clients = clients.saturating_add(u64::from(writer.finish(&mut blocks)));

@@ -51,9 +51,11 @@ pub fn json(update: &[u8]) -> Result<Value, DocumentError> {
 
 fn root_kind<'a>(replica: &Replica<'a>, index: TypeIndex) -> Option<TypeRef<'a>> {
     let mut kind = None;
-    for node in replica.list(index) {
+    for node in replica.list_with_deleted(index) {
         kind = match node.content {
+            // Only text ever held these, so they tell even when they are deleted.
             Content::String(_) | Content::Format { .. } | Content::Embed(_) => return Some(TypeRef::Text),
+            _ if node.deleted => kind,
             Content::Type(TypeRef::XmlElement(_) | TypeRef::XmlHook(_) | TypeRef::XmlText) => {
                 kind.or(Some(TypeRef::XmlFragment))
             }

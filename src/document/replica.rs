@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::error::DocumentError;
 use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, Visitor, walk};
 use crate::protocol::error::DecodeError;
+use crate::protocol::limits::MAX_NESTING;
 
 pub(super) type NodeIndex = usize;
 pub(super) type TypeIndex = usize;
@@ -21,11 +22,15 @@ pub(super) struct Replica<'a> {
     roots: BTreeMap<&'a str, TypeIndex>,
     /// Nodes of each client by clock, without gaps from 0.
     clients: BTreeMap<u64, Vec<NodeIndex>>,
+    /// Whether an item names a parent that is not a type. Yjs collects it; yrs fails as a whole.
+    stray: bool,
 }
 
 /// A shared type: a list, a map, or both.
 #[derive(Default)]
 pub(super) struct SharedType<'a> {
+    /// How many types it is in.
+    depth: usize,
     start: Option<NodeIndex>,
     /// The newest item of each key.
     pub keys: BTreeMap<&'a str, NodeIndex>,
@@ -81,24 +86,25 @@ impl<'a> Replica<'a> {
 
     /// The nodes of a type's list that are not deleted, in order.
     pub fn list(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
+        self.list_with_deleted(index).filter(|node| !node.deleted)
+    }
+
+    pub fn list_with_deleted(&self, index: TypeIndex) -> impl Iterator<Item = &Node<'a>> {
         let mut next = self.types.get(index).and_then(|shared| shared.start);
         std::iter::from_fn(move || {
             let node = self.nodes.get(next?)?;
             next = node.right;
             Some(node)
         })
-        .filter(|node| !node.deleted)
     }
 
     /// The first thing in here that yrs 0.28 does not read as Yjs does, if there is one.
     pub fn unknown_to_yrs(&self) -> Option<&'static str> {
-        self.nodes.iter().find_map(|node| match node.content {
-            // It reads one element more than there is.
-            Content::Json(_) => Some("values of a Yjs before version 13"),
-            // It does not read the name.
-            Content::Type(TypeRef::XmlHook(_)) => Some("XML hooks"),
-            _ => None,
-        })
+        let stray = self.stray.then_some("an item inside something that is not a type");
+        // It walks types by recursion.
+        let deep = self.types.iter().any(|shared| shared.depth > MAX_NESTING);
+        let deep = deep.then_some("more nested types than can be followed");
+        stray.or(deep).or_else(|| self.nodes.iter().find_map(Node::unknown_to_yrs))
     }
 
     /// Integrates the structs of `client`, and first those of others that they need. A ring of
@@ -116,6 +122,10 @@ impl<'a> Replica<'a> {
                     if let Some(parts) = queue.structs.get_mut(&client) {
                         parts.pop_front();
                     }
+                    // Back to the one that waits: it may have what it needs, and this one may need it.
+                    if waiting.len() > 1 {
+                        waiting.pop();
+                    }
                 }
                 Some(other) if queue.has(other) && !waiting.contains(&other) => waiting.push(other),
                 Some(_) => {
@@ -126,7 +136,8 @@ impl<'a> Replica<'a> {
         }
     }
 
-    fn end(&self, client: u64) -> u32 {
+    /// The clock after the last integrated element of `client`.
+    pub fn end(&self, client: u64) -> u32 {
         let last = self.clients.get(&client).and_then(|list| self.node(*list.last()?));
         last.map_or(0, |node| node.id.clock.saturating_add(node.len))
     }
@@ -157,7 +168,8 @@ impl<'a> Replica<'a> {
         let mut node = Node { parent: Some(parent), key, ..Node::of(part, item) };
         if let Content::Type(_) = item.content {
             node.holds = Some(self.types.len());
-            self.types.push(SharedType::default());
+            let depth = self.types.get(parent).map_or(0, |outer| outer.depth).saturating_add(1);
+            self.types.push(SharedType { depth, ..SharedType::default() });
         }
         let left = self.place(&node, left, right);
         let index = self.push(node);
@@ -182,7 +194,9 @@ impl<'a> Replica<'a> {
             Some(Parent::Root(name)) => Some((self.root(name), item.parent_sub)),
             Some(Parent::Id(id)) => {
                 let holder = self.node(self.find(id)?.1)?;
-                Some((holder.holds?, item.parent_sub))
+                let (holds, deleted) = (holder.holds, matches!(holder.content, Content::Deleted));
+                self.stray |= holds.is_none() && !deleted;
+                Some((holds?, item.parent_sub))
             }
         }
     }
@@ -357,11 +371,26 @@ impl<'a> Node<'a> {
         }
     }
 
+    fn unknown_to_yrs(&self) -> Option<&'static str> {
+        match self.content {
+            Content::Embed(json) | Content::Format { json, .. } => serde_json::from_str::<yrs::Any>(json)
+                .is_err()
+                .then_some("JSON with half a character or a huge number"),
+            // It reads one element more than there is.
+            Content::Json(_) => Some("values of a Yjs before version 13"),
+            // It does not read the name.
+            Content::Type(TypeRef::XmlHook(_)) => Some("XML hooks"),
+            _ => None,
+        }
+    }
+
+    /// A node without a place. An item that hangs on nothing keeps its content for the record.
     fn collected(part: &Struct<'a>) -> Self {
         let content = Content::Deleted;
-        let item =
+        let nothing =
             Item { info: 0, origin: None, right_origin: None, parent: None, parent_sub: None, content };
-        Self::of(part, &item)
+        let item = if let Body::Item(item) = part.body { item } else { nothing };
+        Self { deleted: true, ..Self::of(part, &item) }
     }
 
     /// Keeps the first `offset` elements and returns the rest.

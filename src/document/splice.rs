@@ -2,6 +2,8 @@
 //!
 //! Copies what it does not have to change, so no value is decoded and none can be lost.
 
+use std::borrow::Cow;
+
 use super::value::skip_any;
 use super::walk::{Body, Content, HAS_ORIGIN, HAS_PARENT_SUB, Id, Item, Parent, REF_GC, REF_SKIP, Struct};
 use super::walk::{read_struct, skip_json_element};
@@ -45,7 +47,11 @@ pub(super) struct ClientWriter {
 /// A struct that is not written yet because the next one may be a continuation of it.
 #[derive(Debug)]
 struct Run {
+    info: u8,
     reference: u8,
+    /// Whether it is known to be in a list. The values of a key replace each other and stay apart,
+    /// and an item with an origin need not say which it is. (Text is always in a list.)
+    listed: bool,
     right_origin: Option<Id>,
     /// All before the content.
     head: Vec<u8>,
@@ -58,11 +64,6 @@ struct Run {
 impl ClientWriter {
     pub fn new(client: u64) -> Self {
         Self { client, start: None, end: 0, structs: 0, out: Vec::new(), run: None }
-    }
-
-    /// The clock after the last element so far.
-    pub fn end(&self) -> u32 {
-        self.end
     }
 
     /// Adds what of `piece` is new. A gap before it becomes a Skip, except before the first.
@@ -83,13 +84,13 @@ impl ClientWriter {
         }
         let offset = self.end.saturating_sub(piece.clock);
         let part = piece.read(self.client)?;
-        let run = if offset == 0 && self.join(&part) { None } else { Run::of(&part, offset)? };
-        match run {
-            Some(run) => {
-                self.flush();
-                self.run = Some(run);
+        match Cut::of(&part, offset)? {
+            Some(cut) => {
+                if !self.join(&cut) {
+                    self.flush();
+                    self.run = Some(cut.into_run(&part));
+                }
             }
-            None if self.end == piece.end => {}
             None => {
                 self.flush();
                 self.out.extend_from_slice(piece.bytes);
@@ -100,32 +101,23 @@ impl ClientWriter {
         Ok(())
     }
 
-    /// Appends `part` to the run before it if Yjs would see them as one struct.
-    fn join(&mut self, part: &Struct<'_>) -> bool {
-        let Some(run) = &mut self.run else { return false };
-        let payload: &[u8] = match part.body {
-            Body::Gc if run.reference == REF_GC => &[],
-            Body::Item(item) => {
-                let before = Id { client: self.client, clock: self.end.saturating_sub(1) };
-                if item.origin != Some(before)
-                    || item.right_origin != run.right_origin
-                    || item.info & HAS_PARENT_SUB != 0
-                {
-                    return false;
-                }
-                match item.content {
-                    Content::Deleted if run.reference == REF_DELETED => &[],
-                    Content::Json(elements) if run.reference == REF_JSON => elements,
-                    Content::Any(elements) if run.reference == REF_ANY => elements,
-                    Content::String(text) if run.reference == REF_STRING => text.as_bytes(),
-                    _ => return false,
-                }
+    /// Appends `cut` to the run before it if Yjs would see them as one struct.
+    fn join(&mut self, cut: &Cut<'_>) -> bool {
+        let Some(run) = self.run.as_mut().filter(|run| run.reference == cut.reference) else { return false };
+        if cut.reference != REF_GC {
+            let before = Id { client: self.client, clock: self.end.saturating_sub(1) };
+            let follows = cut.origin == Some(before) && cut.right_origin == run.right_origin;
+            let apart = match cut.reference {
+                REF_DELETED => false,
+                REF_STRING => (run.info | cut.info) & HAS_PARENT_SUB != 0,
+                _ => (run.info | cut.info) & HAS_PARENT_SUB != 0 || !run.listed,
+            };
+            if !follows || apart {
+                return false;
             }
-            _ => return false,
-        };
-        run.count = run.count.saturating_add(part.len);
-        run.payload.extend_from_slice(payload);
-        self.end = part.end();
+        }
+        run.count = run.count.saturating_add(cut.count);
+        run.payload.extend_from_slice(&cut.payload);
         true
     }
 
@@ -148,29 +140,70 @@ impl ClientWriter {
     }
 }
 
-impl Run {
-    /// `part` without its first `offset` elements, or nothing if it can neither be cut nor joined.
-    fn of(part: &Struct<'_>, offset: u32) -> Result<Option<Self>, DecodeError> {
+/// A struct without its first elements, if it is of a kind that can be cut and joined.
+struct Cut<'a> {
+    info: u8,
+    reference: u8,
+    origin: Option<Id>,
+    right_origin: Option<Id>,
+    count: u32,
+    payload: Cow<'a, [u8]>,
+}
+
+impl<'a> Cut<'a> {
+    fn of(part: &Struct<'a>, offset: u32) -> Result<Option<Self>, DecodeError> {
         let count = part.len.saturating_sub(offset);
         let Body::Item(item) = part.body else {
-            let reference = if matches!(part.body, Body::Gc) { REF_GC } else { REF_SKIP };
-            let head = vec![reference];
-            return Ok(Some(Self { reference, right_origin: None, head, count, payload: Vec::new() }));
+            let gc = matches!(part.body, Body::Gc);
+            let reference = if gc { REF_GC } else { REF_SKIP };
+            let payload = Cow::default();
+            return Ok(Some(Self {
+                info: reference,
+                reference,
+                origin: None,
+                right_origin: None,
+                count,
+                payload,
+            }));
         };
         let (reference, payload) = match item.content {
-            Content::Deleted => (REF_DELETED, Vec::new()),
-            Content::Json(elements) => {
-                (REF_JSON, skip_elements(elements, offset, skip_json_element)?.to_vec())
-            }
-            Content::Any(elements) => (REF_ANY, skip_elements(elements, offset, skip_any)?.to_vec()),
-            Content::String(text) => (REF_STRING, text_tail(text, offset).into_bytes()),
+            Content::Deleted => (REF_DELETED, Cow::default()),
+            Content::Json(all) => (REF_JSON, skip_elements(all, offset, skip_json_element)?.into()),
+            Content::Any(all) => (REF_ANY, skip_elements(all, offset, skip_any)?.into()),
+            Content::String(text) if offset == 0 => (REF_STRING, text.as_bytes().into()),
+            Content::String(text) => (REF_STRING, text_tail(text, offset).into_bytes().into()),
             _ => return Ok(None),
         };
-        let mut head = Vec::new();
-        write_head(&mut head, part.id, &item, offset);
-        Ok(Some(Self { reference, right_origin: item.right_origin, head, count, payload }))
+        // Cut inside, it follows the element before the cut.
+        let before =
+            Id { client: part.id.client, clock: part.id.clock.saturating_add(offset).saturating_sub(1) };
+        let origin = if offset == 0 { item.origin } else { Some(before) };
+        Ok(Some(Self { info: item.info, reference, origin, right_origin: item.right_origin, count, payload }))
     }
 
+    fn into_run(self, part: &Struct<'_>) -> Run {
+        let mut head = Vec::new();
+        match part.body {
+            Body::Item(item) => write_head(&mut head, &item, self.origin),
+            Body::Gc | Body::Skip => head.push(self.info),
+        }
+        let listed = match part.body {
+            Body::Item(item) => item.right_origin.is_some() || item.parent.is_some(),
+            Body::Gc | Body::Skip => true,
+        };
+        Run {
+            reference: self.reference,
+            info: self.info,
+            listed,
+            right_origin: self.right_origin,
+            head,
+            count: self.count,
+            payload: self.payload.into_owned(),
+        }
+    }
+}
+
+impl Run {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
         if self.reference == REF_STRING {
@@ -184,17 +217,15 @@ impl Run {
 
 /// Appends `part` without its first `offset` elements (fewer than it has).
 pub(super) fn write_tail(out: &mut Vec<u8>, part: &Struct<'_>, offset: u32) -> Result<(), DecodeError> {
-    match if offset == 0 { None } else { Run::of(part, offset)? } {
-        Some(run) => run.write(out),
+    match if offset == 0 { None } else { Cut::of(part, offset)? } {
+        Some(cut) => cut.into_run(part).write(out),
         None => out.extend_from_slice(part.bytes),
     }
     Ok(())
 }
 
-/// All of an item before its content. Cut inside, it follows the element before the cut.
-fn write_head(out: &mut Vec<u8>, id: Id, item: &Item<'_>, offset: u32) {
-    let before_cut = Id { client: id.client, clock: id.clock.saturating_add(offset).saturating_sub(1) };
-    let origin = if offset == 0 { item.origin } else { Some(before_cut) };
+/// All of an item before its content.
+fn write_head(out: &mut Vec<u8>, item: &Item<'_>, origin: Option<Id>) {
     out.push(if origin.is_some() { item.info | HAS_ORIGIN } else { item.info });
     for id in [origin, item.right_origin].into_iter().flatten() {
         write_id(out, id);

@@ -4,7 +4,7 @@
 //! can run on what a hostile peer sent (W4). What it refuses is what makes stock Yjs throw, yrs
 //! trap, or either lose data in silence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::value::{ANY_OBJECT, check_json, skip_any};
 use crate::protocol::error::DecodeError;
@@ -41,6 +41,13 @@ impl Struct<'_> {
     /// The clock after the last element. Never overflows: the walk bounds it by [`MAX_CLOCK`].
     pub fn end(&self) -> u32 {
         self.id.clock.saturating_add(self.len)
+    }
+
+    /// Several values of one key. Yjs joins them once all of them are deleted; if only some are, it
+    /// throws when the map is collected.
+    fn is_run_of_a_key(&self) -> bool {
+        let Body::Item(item) = self.body else { return false };
+        self.len > 1 && item.info & HAS_PARENT_SUB != 0 && !matches!(item.content, Content::Deleted)
     }
 }
 
@@ -112,6 +119,7 @@ pub(super) trait Visitor<'a> {
 pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut impl Visitor<'a>) -> Result<&'a [u8], DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut seen = Clients::default();
+    let mut key_runs = BTreeMap::new();
     for _ in 0..reader.var_uint()? {
         let structs = reader.var_uint()?;
         let client = seen.next(&mut reader)?;
@@ -119,16 +127,27 @@ pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut impl Visitor<'a>) -> Resul
         for _ in 0..structs {
             let part = read_struct(&mut reader, Id { client, clock })?;
             clock = part.end();
+            if part.is_run_of_a_key() {
+                key_runs.insert(part.id, part.end());
+            }
             visitor.visit_struct(&part)?;
         }
     }
     let deletes = reader.rest();
-    walk_deletes(&mut reader, visitor)?;
+    walk_deletes(&mut reader, visitor, &mut key_runs)?;
     reader.finish()?;
+    if !key_runs.is_empty() {
+        return Err(DecodeError::Unknown);
+    }
     Ok(deletes)
 }
 
-fn walk_deletes<'a>(reader: &mut Reader<'a>, visitor: &mut impl Visitor<'a>) -> Result<(), DecodeError> {
+/// Walks the delete set, and takes out of `key_runs` what it deletes as a whole.
+fn walk_deletes<'a>(
+    reader: &mut Reader<'a>,
+    visitor: &mut impl Visitor<'a>,
+    key_runs: &mut BTreeMap<Id, u32>,
+) -> Result<(), DecodeError> {
     let mut seen = Clients::default();
     for _ in 0..reader.var_uint()? {
         let client = seen.next(reader)?;
@@ -142,6 +161,14 @@ fn walk_deletes<'a>(reader: &mut Reader<'a>, visitor: &mut impl Visitor<'a>) -> 
             }
             after = end_of(clock, len)?;
             visitor.visit_delete(Id { client, clock }, len)?;
+            // At most the last of the runs in this range reaches past it.
+            let inside = Id { client, clock }..Id { client, clock: after };
+            while let Some((id, end)) = key_runs.range(inside.clone()).next().map(|(id, end)| (*id, *end)) {
+                if end > after {
+                    break;
+                }
+                key_runs.remove(&id);
+            }
         }
     }
     Ok(())

@@ -30,7 +30,13 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Reads what is shared from a request.
-    pub fn new(env: &'a Env, context: &'a Context, config: &'a Config, request: &Request, query: &str) -> Result<Self, Problem> {
+    pub fn new(
+        env: &'a Env,
+        context: &'a Context,
+        config: &'a Config,
+        request: &Request,
+        query: &str,
+    ) -> Result<Self, Problem> {
         let authorization = header(request, "Authorization");
         Ok(Self { env, context, config, query: Query::parse(query)?, authorization })
     }
@@ -62,7 +68,8 @@ impl<'a> Call<'a> {
         match (query_token(&self.query)?, &self.authorization) {
             (Some(_), Some(_)) => Err(AuthError::Malformed.into()),
             (Some(token), None) => {
-                let claims = verify_scope_token(self.config.public_key()?, token, Purpose::Stream, clock::now_s())?;
+                let claims =
+                    verify_scope_token(self.config.public_key()?, token, Purpose::Stream, clock::now_s())?;
                 Ok(claims.require_workspace(workspace)?)
             }
             (None, _) => self.authorize(workspace, Role::Viewer).map(|_| ()),

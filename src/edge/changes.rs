@@ -140,7 +140,9 @@ impl StreamShell {
 
     fn start(&mut self, output: Output) {
         match output {
-            Output::Read { since, limit } => self.read = read(self.db.clone(), self.workspace.clone(), Some((since, limit))),
+            Output::Read { since, limit } => {
+                self.read = read(self.db.clone(), self.workspace.clone(), Some((since, limit)))
+            }
             Output::ReadHead => self.read = read(self.db.clone(), self.workspace.clone(), None),
             Output::OpenBridge => self.bridge = Some(bridge(self.env.clone(), self.workspace.clone())),
             Output::CloseBridge => self.bridge = None,
@@ -162,7 +164,8 @@ impl StreamShell {
     }
 
     async fn wait(&mut self, now: u64) -> Woken {
-        let wait = self.machine.poll_timeout().map_or(MAX_WAIT_MS, |at| at.saturating_sub(now).min(MAX_WAIT_MS));
+        let wait =
+            self.machine.poll_timeout().map_or(MAX_WAIT_MS, |at| at.saturating_sub(now).min(MAX_WAIT_MS));
         let mut timeout = Box::pin(Delay::from(Duration::from_millis(wait))).fuse();
         let mut read = self.read.as_mut().fuse();
         let mut nothing = futures_util::stream::pending().boxed_local();
@@ -180,7 +183,9 @@ impl StreamShell {
 fn read(db: Db, workspace: String, page: Option<(u64, u32)>) -> LocalBoxFuture<'static, Option<LogPage>> {
     async move {
         let read = match page {
-            Some((since, limit)) => db.page(&workspace, since, limit).await.map(|p| p.map(|p| (p.changes, p.head))),
+            Some((since, limit)) => {
+                db.page(&workspace, since, limit).await.map(|p| p.map(|p| (p.changes, p.head)))
+            }
             None => db.head(&workspace).await.map(|head| head.map(|head| (Vec::new(), head))),
         };
         match read {

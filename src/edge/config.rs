@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use worker::{D1Database, Env, Stub};
+use js_sys::Reflect;
+use wasm_bindgen::{JsCast, JsValue};
+use worker::{Env, Stub};
 
-use super::db::Db;
+use super::db::{Database, Db};
 use crate::api::auth::ApiSecret;
 use crate::api::origin::OriginList;
 use crate::api::problem::{Problem, ProblemCode};
@@ -89,7 +91,11 @@ impl Config {
     pub fn stream(&self, random: f64) -> StreamConfig {
         let max_reads = if self.free_plan { limits::MAX_READS_FREE } else { limits::MAX_READS_PAID };
         let jitter = (limits::LIFETIME_MS / 10) as f64;
-        StreamConfig { jitter_ms: ((random * 2.0 - 1.0) * jitter) as i64, max_reads, ..StreamConfig::default() }
+        StreamConfig {
+            jitter_ms: ((random * 2.0 - 1.0) * jitter) as i64,
+            max_reads,
+            ..StreamConfig::default()
+        }
     }
 
     /// The secret of API tokens.
@@ -112,7 +118,8 @@ impl Db {
     /// The database, if it is bound.
     #[must_use]
     pub fn open(env: &Env) -> Option<Self> {
-        env.get_binding::<D1Database>(DB).ok().map(Self::new)
+        let binding = Reflect::get(env, &JsValue::from_str(DB)).ok()?;
+        binding.is_object().then(|| Self::new(binding.unchecked_into::<Database>()))
     }
 }
 
@@ -123,6 +130,8 @@ pub fn room_stub(env: &Env, workspace: &str) -> Option<Stub> {
 }
 
 fn misconfigured(name: &str) -> Problem {
-    worker::console_error!("the secret {name} is missing or unusable; set it with `wrangler secret put {name}`");
+    worker::console_error!(
+        "the secret {name} is missing or unusable; set it with `wrangler secret put {name}`"
+    );
     Problem::new(ProblemCode::Internal)
 }

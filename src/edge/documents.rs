@@ -5,6 +5,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use worker::{Request, Response, ResponseBuilder};
 
 use super::call::Call;
+use super::clock;
 use super::compaction::{self, is_worthwhile};
 use super::db::DbError;
 use super::db::documents::Append;
@@ -12,7 +13,6 @@ use super::nodes::{replay, retried};
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, storage};
 use super::workspaces::absent;
-use super::clock;
 use crate::api::accept::{DocumentFormat, negotiate};
 use crate::api::idempotency::{IdempotencyKey, body_hash};
 use crate::api::limits::MAX_UPDATE_BYTES;
@@ -23,15 +23,16 @@ use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request::check_update_size;
 use crate::api::resource::UpdateAnswer;
 use crate::api::role::Role;
-use crate::document::{checkpoint, project, validate};
 use crate::document::error::DocumentError;
+use crate::document::{checkpoint, project, validate};
 use crate::protocol::change::{Change, ChangeKind};
 
 /// `GET …/docs/<path>`
 pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, path: &NodePath) -> Answer {
     call.authorize(workspace, Role::Viewer)?;
     let shown = negotiate(header(request, "Accept").as_deref())?;
-    let vector = call.query.value("sv")?.filter(|text| !text.is_empty()).map(decode_state_vector).transpose()?;
+    let vector =
+        call.query.value("sv")?.filter(|text| !text.is_empty()).map(decode_state_vector).transpose()?;
     let db = call.db()?;
     let stored = db.document(workspace.as_str(), path.as_str(), 0).await.map_err(|error| storage(&error))?;
     let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
@@ -73,22 +74,32 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
 }
 
 /// `POST …/docs/<path>/updates`
-pub async fn append(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId, path: &NodePath) -> Answer {
+pub async fn append(
+    call: &Call<'_>,
+    request: &mut Request,
+    workspace: &WorkspaceId,
+    path: &NodePath,
+) -> Answer {
     let actor = call.authorize(workspace, Role::Editor)?;
     require_media(header(request, "Content-Type").as_deref(), &UPDATE_TYPES)?;
     let update = body(request, MAX_UPDATE_BYTES).await?;
     check_update_size(update.len())?;
-    let info = validate::validate_update(&update)
-        .map_err(|error| Problem::because(ProblemCode::InvalidUpdate, format!("The bytes are not a Yjs update: {error}.")))?;
+    let info = validate::validate_update(&update).map_err(|error| {
+        Problem::because(ProblemCode::InvalidUpdate, format!("The bytes are not a Yjs update: {error}."))
+    })?;
     if info.is_empty() {
         return Err(Problem::because(ProblemCode::InvalidUpdate, "The update changes nothing."));
     }
     let epoch = match call.query.value("epoch")? {
-        Some(text) => Some(text.parse().map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?),
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?,
+        ),
         None => None,
     };
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));
+    let op_key =
+        key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));
     let hash = body_hash(&update);
     let (db, at) = (call.db()?, clock::now());
     let wanted = Append {
@@ -106,7 +117,7 @@ pub async fn append(call: &Call<'_>, request: &mut Request, workspace: &Workspac
         Err(DbError::Duplicate) => {
             let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
             let answer = UpdateAnswer { clock: first.clock, epoch: epoch.unwrap_or(0) };
-            let response = answered(first.is_created(), &answer)?;
+            let response = answered(first.created, &answer)?;
             return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
         }
         Err(DbError::NoWorkspace) => return Err(absent(&db, workspace).await),
@@ -135,10 +146,11 @@ fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
 
 async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {
     match db.node(workspace.as_str(), path.as_str()).await {
-        Ok(Some(Some(node))) if node.kind == "document" => {
-            Problem::because(ProblemCode::WrongNodeKind, "The document has another epoch: it was replaced. Load it again.")
-                .with("epoch", node.epoch)
-        }
+        Ok(Some(Some(node))) if node.kind == "document" => Problem::because(
+            ProblemCode::WrongNodeKind,
+            "The document has another epoch: it was replaced. Load it again.",
+        )
+        .with("epoch", node.epoch),
         _ => Problem::new(ProblemCode::WrongNodeKind),
     }
 }
@@ -158,10 +170,7 @@ fn compact_later(call: &Call<'_>, workspace: &WorkspaceId, path: &NodePath) -> R
 fn decode_state_vector(text: &str) -> Result<Vec<u8>, Problem> {
     let bad = || Problem::because(ProblemCode::BadRequest, "`sv` is not a Yjs state vector in base64url.");
     let plain = text.trim_end_matches('=');
-    let bytes = URL_SAFE_NO_PAD
-        .decode(plain)
-        .or_else(|_| STANDARD.decode(text))
-        .map_err(|_| bad())?;
+    let bytes = URL_SAFE_NO_PAD.decode(plain).or_else(|_| STANDARD.decode(text)).map_err(|_| bad())?;
     validate::validate_state_vector(&bytes).map_err(|_| bad())?;
     Ok(bytes)
 }

@@ -25,7 +25,8 @@ pub fn install() {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             previous(info);
-            let running = RUNNING.try_with(|running| running.try_borrow().ok().and_then(|state| state.clone()));
+            let running =
+                RUNNING.try_with(|running| running.try_borrow().ok().and_then(|state| state.clone()));
             if let Ok(Some(state)) = running {
                 abort(&state);
             }

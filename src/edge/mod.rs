@@ -32,7 +32,6 @@ use self::db::Db;
 use self::nodes::Verb;
 use self::respond::{Answer, header};
 use crate::api::openapi::OPENAPI;
-use crate::api::problem::{Problem, ProblemCode};
 use crate::api::resource::Health;
 use crate::api::route::{Route, allowed_methods, route};
 
@@ -81,7 +80,8 @@ async fn answer(
     if config.dev_mode
         && let Some(rest) = path.strip_prefix("/__dev/rooms/")
     {
-        let (workspace, panic) = rest.strip_suffix("/panic").map_or((rest, false), |workspace| (workspace, true));
+        let (workspace, panic) =
+            rest.strip_suffix("/panic").map_or((rest, false), |workspace| (workspace, true));
         return relay::inspect(&call, workspace, panic).await;
     }
     dispatch(&call, request, route(&method, path)?).await
@@ -91,21 +91,27 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
     match route {
         Route::ApplyOps(workspace) => nodes::apply(call, request, &workspace).await,
         Route::CreateWorkspace => workspaces::create(call, request).await,
-        Route::DeleteNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Delete).await,
+        Route::DeleteNode(workspace, path) => {
+            nodes::write(call, request, &workspace, &path, Verb::Delete).await
+        }
         Route::DeleteWorkspace(workspace) => workspaces::delete(call, &workspace).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
         Route::OpenApi => openapi(),
-        Route::PatchNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Patch).await,
+        Route::PatchNode(workspace, path) => {
+            nodes::write(call, request, &workspace, &path, Verb::Patch).await
+        }
         Route::PostUpdate(workspace, path) => documents::append(call, request, &workspace, &path).await,
         Route::PutNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Put).await,
         Route::ReadDocument(workspace, path) => documents::read(call, request, &workspace, &path).await,
         Route::ReadNode(workspace, path) => nodes::read(call, request, &workspace, &path).await,
         Route::ReadWorkspace(workspace) => workspaces::read(call, &workspace).await,
         Route::Ready => ready(call).await,
-        Route::Relay(workspace, document) => relay::upgrade(call, request, &workspace, document.as_ref()).await,
+        Route::Relay(workspace, document) => {
+            relay::upgrade(call, request, &workspace, document.as_ref()).await
+        }
         Route::StreamChanges(workspace) => changes::stream(call, request, &workspace).await,
     }
 }

@@ -85,7 +85,8 @@ pub async fn write(
     };
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
     let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, method, path.as_str()));
-    let mutation = Mutation { call, workspace, actor: &actor, ops: vec![op], op_key, hash: body_hash(&bytes) };
+    let mutation =
+        Mutation { call, workspace, actor: &actor, ops: vec![op], op_key, hash: body_hash(&bytes) };
     let done = mutation.run().await?;
     let clock = done.first;
     let status = if done.created && verb == Verb::Put { 201 } else { 200 };
@@ -149,8 +150,13 @@ impl Mutation<'_> {
         let db = self.call.db()?;
         let at = clock::now();
         let values: Vec<String> = self.ops.iter().map(|op| value_of(&op.action)).collect();
-        let statements: Vec<NodeOp<'_>> =
-            self.ops.iter().zip(&values).enumerate().map(|(index, (op, value))| self.node_op(index, op, value, at)).collect();
+        let statements: Vec<NodeOp<'_>> = self
+            .ops
+            .iter()
+            .zip(&values)
+            .enumerate()
+            .map(|(index, (op, value))| self.node_op(index, op, value, at))
+            .collect();
         match retried(self.op_key.is_some(), || db.mutate(self.workspace.as_str(), &statements)).await {
             Ok(committed) => self.committed(&db, &committed, at),
             Err(DbError::Duplicate) => self.replay(&db).await,
@@ -203,12 +209,12 @@ impl Mutation<'_> {
             })
             .collect();
         notify(self.call.env, self.call.context, db, self.workspace.as_str(), committed.live_until, changes);
-        Ok(Done { first: first.clock, created: first.is_created(), replayed: false })
+        Ok(Done { first: first.clock, created: first.created, replayed: false })
     }
 
     async fn replay(&self, db: &Db) -> Result<Done, Problem> {
         let replay = replay(db, self.workspace, self.op_key.as_deref(), &self.hash).await?;
-        Ok(Done { first: replay.clock, created: replay.is_created(), replayed: true })
+        Ok(Done { first: replay.clock, created: replay.created, replayed: true })
     }
 
     /// Says which op was refused, and what the node is now (I04). Nothing was written; the node
@@ -224,7 +230,10 @@ impl Mutation<'_> {
             }
         }
         // Every node is as asked by now, or an op depends on one before it in the batch.
-        Problem::because(ProblemCode::PreconditionFailed, "An op of the batch does not find what it needs; read and retry.")
+        Problem::because(
+            ProblemCode::PreconditionFailed,
+            "An op of the batch does not find what it needs; read and retry.",
+        )
     }
 }
 
@@ -233,18 +242,28 @@ fn refusal(op: &Op, node: Option<Node>) -> Option<Problem> {
     let clock = node.as_ref().map(|node| node.clock);
     let is_document = node.as_ref().is_some_and(|node| node.kind == "document");
     if !op.precondition.holds(clock) {
-        let value = node.and_then(|node| node.value).and_then(|text| serde_json::from_str::<Value>(&text).ok());
+        let value =
+            node.and_then(|node| node.value).and_then(|text| serde_json::from_str::<Value>(&text).ok());
         return Some(Problem::precondition_failed(clock, value));
     }
     match op.action {
-        OpAction::Put(_) | OpAction::Patch(_) if is_document => Some(Problem::new(ProblemCode::WrongNodeKind)),
-        OpAction::Patch(_) | OpAction::Delete if clock.is_none() => Some(Problem::new(ProblemCode::NodeNotFound)),
+        OpAction::Put(_) | OpAction::Patch(_) if is_document => {
+            Some(Problem::new(ProblemCode::WrongNodeKind))
+        }
+        OpAction::Patch(_) | OpAction::Delete if clock.is_none() => {
+            Some(Problem::new(ProblemCode::NodeNotFound))
+        }
         OpAction::Put(_) | OpAction::Patch(_) | OpAction::Delete => None,
     }
 }
 
 /// Looks up the first answer to a key, and refuses another body under it (I02).
-pub async fn replay(db: &Db, workspace: &WorkspaceId, key: Option<&str>, hash: &str) -> Result<Replay, Problem> {
+pub async fn replay(
+    db: &Db,
+    workspace: &WorkspaceId,
+    key: Option<&str>,
+    hash: &str,
+) -> Result<Replay, Problem> {
     let found = match key {
         Some(key) => db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))?,
         None => None,
@@ -281,7 +300,8 @@ fn value_of(action: &OpAction) -> String {
 }
 
 fn resource(node: Node) -> resource::Node {
-    let kind = if node.kind == "document" { resource::NodeKind::Document } else { resource::NodeKind::Record };
+    let kind =
+        if node.kind == "document" { resource::NodeKind::Document } else { resource::NodeKind::Record };
     let value = node.value.and_then(|text| serde_json::from_str(&text).ok());
     resource::Node { path: node.path, kind, clock: node.clock, value }
 }

@@ -19,7 +19,12 @@ use crate::room::{SessionInfo, SessionKind};
 const DEFAULT_DOCUMENT: &str = "main";
 
 /// Answers an upgrade.
-pub async fn upgrade(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, document: Option<&NodePath>) -> Answer {
+pub async fn upgrade(
+    call: &Call<'_>,
+    request: &Request,
+    workspace: &WorkspaceId,
+    document: Option<&NodePath>,
+) -> Answer {
     if header(request, "Upgrade").is_none_or(|upgrade| !upgrade.eq_ignore_ascii_case("websocket")) {
         return Err(Problem::new(ProblemCode::UpgradeRequired));
     }
@@ -29,11 +34,16 @@ pub async fn upgrade(call: &Call<'_>, request: &Request, workspace: &WorkspaceId
     let claims = verify_scope_token(call.config.public_key()?, &credentials.token, Purpose::Relay, now_s);
     let claims = match claims {
         Ok(claims) => claims,
-        Err(error) => return Err(refuse_upgrade(error, &credentials.token, call.config.api_secret()?, now_s)),
+        Err(error) => {
+            return Err(refuse_upgrade(error, &credentials.token, call.config.api_secret()?, now_s));
+        }
     };
     claims.require_workspace(workspace).map_err(Problem::from)?;
     let epoch = match call.query.value("epoch")? {
-        Some(text) => Some(text.parse().map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?),
+        Some(text) => Some(
+            text.parse()
+                .map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?,
+        ),
         None => None,
     };
     // With D1 down a relay still works: clients refill the room (D4).
@@ -54,7 +64,8 @@ pub async fn upgrade(call: &Call<'_>, request: &Request, workspace: &WorkspaceId
         document: document.map_or(DEFAULT_DOCUMENT, NodePath::as_str).to_owned(),
         epoch,
     };
-    let unavailable = || Problem::because(ProblemCode::StorageUnavailable, "The relay is not available; use the next one.");
+    let unavailable =
+        || Problem::because(ProblemCode::StorageUnavailable, "The relay is not available; use the next one.");
     let stub = room_stub(call.env, workspace.as_str()).ok_or_else(unavailable)?;
     let response: Result<Response, _> = room_calls::connect(&stub, &info, credentials.echo).await;
     response.map_err(|error| {

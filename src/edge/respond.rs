@@ -68,7 +68,8 @@ pub fn path_and_query(request: &Request) -> (String, String) {
 /// Reads a body of at most `limit` bytes; it stops reading as soon as it is longer (R4).
 pub async fn body(request: &mut Request, limit: usize) -> Result<Vec<u8>, Problem> {
     let too_large = || {
-        Problem::because(ProblemCode::PayloadTooLarge, format!("The body may have {limit} bytes.")).with("limit", limit)
+        Problem::because(ProblemCode::PayloadTooLarge, format!("The body may have {limit} bytes."))
+            .with("limit", limit)
     };
     let stated = header(request, "Content-Length").and_then(|length| length.parse::<usize>().ok());
     if stated.is_some_and(|length| length > limit) {
@@ -91,7 +92,9 @@ pub async fn body(request: &mut Request, limit: usize) -> Result<Vec<u8>, Proble
 /// The CORS headers for a listed origin; the caller has refused others already.
 #[must_use]
 pub fn cors(mut response: Response, config: &Config, origin: Option<&str>) -> Response {
-    let Some(origin) = origin.filter(|origin| config.origins.check(Some(origin)).is_ok()) else { return response };
+    let Some(origin) = origin.filter(|origin| config.origins.check(Some(origin)).is_ok()) else {
+        return response;
+    };
     let fields = [
         ("Access-Control-Allow-Origin", origin),
         ("Access-Control-Expose-Headers", "ETag, Idempotency-Replayed, Retry-After, Yrelay-Epoch"),
@@ -127,6 +130,8 @@ pub fn storage(error: &DbError) -> Problem {
             Problem::new(ProblemCode::StorageUnavailable)
         }
         DbError::NoWorkspace => Problem::new(ProblemCode::WorkspaceNotFound),
-        DbError::Duplicate | DbError::Precondition | DbError::Stale => Problem::new(ProblemCode::WrongNodeKind),
+        DbError::Duplicate | DbError::Precondition | DbError::Stale => {
+            Problem::new(ProblemCode::WrongNodeKind)
+        }
     }
 }

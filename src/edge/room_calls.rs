@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use js_sys::{Object, Reflect};
 use serde::{Deserialize, Serialize};
-use worker::{Headers, Method, Request, RequestInit, Response, Result, State, Stub, WebSocket, WebSocketPair};
+use wasm_bindgen::{JsCast, JsValue};
+use worker::{Request, Response, Result, State, Stub, WebSocket, WebSocketPair};
 
 use super::respond;
 use super::room_object::Shell;
@@ -39,15 +41,10 @@ struct Told {
 
 /// Hands an upgrade to the room.
 pub async fn connect(stub: &Stub, info: &SessionInfo, echo: Option<&str>) -> Result<Response> {
-    let headers = Headers::new();
-    headers.set("Upgrade", "websocket")?;
-    headers.set(SESSION, &BASE64.encode(serde_json::to_vec(info)?))?;
-    if let Some(echo) = echo {
-        headers.set(ECHO, echo)?;
-    }
-    let mut init = RequestInit::new();
-    init.with_headers(headers);
-    stub.fetch_with_request(Request::new_with_init(CONNECT, &init)?).await
+    let session = BASE64.encode(serde_json::to_vec(info)?);
+    let mut fields = vec![("Upgrade", "websocket"), (SESSION, session.as_str())];
+    fields.extend(echo.map(|echo| (ECHO, echo)));
+    stub.fetch_with_request(request(CONNECT, "GET", &fields, None)?).await
 }
 
 /// Opens a bridge for a stream.
@@ -66,15 +63,16 @@ pub async fn bridge(stub: &Stub) -> Result<WebSocket> {
 
 /// Tells a room of committed changes. Returns whether anybody is there to hear.
 pub async fn tell(stub: &Stub, changes: &[Change]) -> Result<bool> {
-    let mut init = RequestInit::new();
-    init.with_method(Method::Post).with_body(Some(serde_json::to_string(changes)?.into()));
-    let mut response = stub.fetch_with_request(Request::new_with_init(CHANGED, &init)?).await?;
-    response.json::<Told>().await.map(|told| told.live)
+    let body = serde_json::to_string(changes)?;
+    let mut response = stub.fetch_with_request(request(CHANGED, "POST", &[], Some(&body))?).await?;
+    let told: Told = serde_json::from_str(&response.text().await?)?;
+    Ok(told.live)
 }
 
 /// Looks into a room, for tests.
 pub async fn inspect(stub: &Stub) -> Result<Inspection> {
-    stub.fetch_with_str(INSPECT).await?.json().await
+    let mut response = stub.fetch_with_str(INSPECT).await?;
+    Ok(serde_json::from_str(&response.text().await?)?)
 }
 
 /// Makes a room panic, for the test of D1b.
@@ -82,19 +80,35 @@ pub async fn panic(stub: &Stub) -> Result<Response> {
     stub.fetch_with_str(PANIC).await
 }
 
+/// A request to the room. The platform crate's builder carries every option of `fetch` along.
+fn request(url: &str, method: &str, headers: &[(&str, &str)], body: Option<&str>) -> Result<Request> {
+    let (fields, init) = (Object::new(), Object::new());
+    for (name, value) in headers {
+        Reflect::set(&fields, &JsValue::from_str(name), &JsValue::from_str(value))?;
+    }
+    Reflect::set(&init, &JsValue::from_str("method"), &JsValue::from_str(method))?;
+    Reflect::set(&init, &JsValue::from_str("headers"), &fields)?;
+    if let Some(body) = body {
+        Reflect::set(&init, &JsValue::from_str("body"), &JsValue::from_str(body))?;
+    }
+    let request = web_sys::Request::new_with_str_and_init(url, init.unchecked_ref::<web_sys::RequestInit>())?;
+    Ok(Request::from(request))
+}
+
 /// The room's side of the calls.
 pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Request) -> Result<Response> {
     match request.path().as_str() {
         "/connect" => accept(state, shell, &request),
         "/changed" => {
-            let changes: Vec<Change> = request.json().await?;
+            let changes: Vec<Change> = serde_json::from_str(&request.text().await?)?;
             shell.tell(&changes);
-            Response::from_json(&Told { live: shell.core().clients() > 0 })
+            Response::ok(serde_json::to_string(&Told { live: shell.core().clients() > 0 })?)
         }
-        "/inspect" => Response::from_json(&Inspection {
-            clients: shell.core().clients(),
-            instance: shell.instance().to_owned(),
-        }),
+        "/inspect" => {
+            let inspection =
+                Inspection { clients: shell.core().clients(), instance: shell.instance().to_owned() };
+            Response::ok(serde_json::to_string(&inspection)?)
+        }
         "/panic" => shell.panic(),
         _ => Response::error("no such call", 404),
     }

@@ -2,8 +2,9 @@
 //!
 //! It owns the sockets, the one timer, and nothing else. All protocol is in [`crate::room`].
 
+#![allow(missing_docs, reason = "the macro exports the handlers without any")]
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use worker::{
 
 use super::config::Config;
 use super::db::Db;
+use super::socket::Sockets;
 use super::{clock, guard, room_calls, room_storage, socket};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
 use crate::protocol::control::{PING, PONG};
-use crate::room::{Action, Frame, Room as Core, SessionId, SessionInfo};
+use crate::room::{Action, Frame, Room as Core, SessionInfo};
 
 /// The Durable Object. Its class name is in `wrangler.toml`.
 #[durable_object]
@@ -36,7 +38,7 @@ pub(super) struct Shell {
     /// The object's state, for the panic hook.
     pub(super) raw_state: JsValue,
     core: RefCell<Core>,
-    sockets: RefCell<BTreeMap<SessionId, WebSocket>>,
+    sockets: RefCell<Sockets>,
     timer: RefCell<Option<Timer>>,
     /// Drawn when the object is constructed, so that a test can tell whether it was built anew.
     instance: String,
@@ -54,9 +56,11 @@ impl DurableObject for Room {
             state.set_websocket_auto_response(&pair);
         }
         let config = Config::read(&env);
-        let restored = socket::restore(&state);
-        let attachments = restored.iter().map(|(attachment, _)| attachment.clone()).collect();
-        let sockets = restored.into_iter().map(|(attachment, socket)| (attachment.id, socket)).collect();
+        let (mut attachments, mut sockets) = (Vec::new(), Sockets::default());
+        for (attachment, socket) in socket::restore(&state) {
+            sockets.insert(attachment.id, socket);
+            attachments.push(attachment);
+        }
         let shell = Rc::new(Shell {
             workspace: state.id().name().unwrap_or_default(),
             db: Db::open(&env),

@@ -28,7 +28,10 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
             shell.with(|core, now| core.handle_pulled(&document, stored, now));
         }
         Action::Persist(persist) => save(&shell, persist).await,
-        Action::Attach { .. } | Action::Close { .. } | Action::SendBinary { .. } | Action::SendText { .. } => {}
+        Action::Attach { .. }
+        | Action::Close { .. }
+        | Action::SendBinary { .. }
+        | Action::SendText { .. } => {}
     }
 }
 
@@ -47,7 +50,8 @@ async fn save(shell: &Rc<Shell>, persist: Persist) {
     let Persist { document, epoch, update, actor, flush, after } = persist;
     let at = clock::now();
     let Some(db) = shell.db.clone() else {
-        return shell.with(|core, now| core.handle_persisted(&document, flush, Err(StoreError::Unavailable), now));
+        return shell
+            .with(|core, now| core.handle_persisted(&document, flush, Err(StoreError::Unavailable), now));
     };
     let append = Append {
         workspace: &shell.workspace,

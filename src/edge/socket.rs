@@ -1,13 +1,27 @@
 //! WebSockets as the room knows them: a session number kept on the JavaScript object and in the
 //! attachment, and sends that copy a frame once.
 
-use std::collections::BTreeMap;
-
 use js_sys::{Reflect, Uint8Array};
-use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
+use crate::protocol::sorted::SortedMap;
 use crate::room::{Attachment, SessionId};
+
+/// The open sockets of a room.
+pub type Sockets = SortedMap<SessionId, WebSocket>;
+
+#[wasm_bindgen]
+extern "C" {
+    /// A socket's attachment methods. The platform crate's go through serde; ours is a string.
+    type Attachable;
+
+    #[wasm_bindgen(method, catch, js_name = serializeAttachment)]
+    fn serialize_attachment(this: &Attachable, text: &str) -> std::result::Result<(), JsValue>;
+
+    #[wasm_bindgen(method, catch, js_name = deserializeAttachment)]
+    fn deserialize_attachment(this: &Attachable) -> std::result::Result<JsValue, JsValue>;
+}
 
 /// Sockets that are open after a wake-up, with their attachments. A socket whose attachment is of
 /// another version is closed with 1012: its client reconnects.
@@ -20,7 +34,8 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
                 restored.push((attachment, socket));
             }
             None => {
-                let _ = socket.close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
+                let _ = socket
+                    .close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
             }
         }
     }
@@ -46,11 +61,12 @@ pub fn name(socket: &WebSocket, session: SessionId) {
 
 /// Keeps a text with a socket across hibernation.
 pub fn attach(socket: &WebSocket, text: &str) {
-    let _ = socket.serialize_attachment(text);
+    let raw: &Attachable = socket.as_ref().unchecked_ref();
+    let _ = raw.serialize_attachment(text);
 }
 
 /// Sends a frame to several sockets. One that is closing fails alone (R05).
-pub fn send_binary(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], bytes: &[u8]) {
+pub fn send_binary(sockets: &Sockets, to: &[SessionId], bytes: &[u8]) {
     // One copy out of WASM memory for all of them.
     let frame = Uint8Array::from(bytes).buffer();
     for socket in to.iter().filter_map(|session| sockets.get(session)) {
@@ -60,7 +76,7 @@ pub fn send_binary(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], b
 }
 
 /// Sends a text to several sockets.
-pub fn send_text(sockets: &BTreeMap<SessionId, WebSocket>, to: &[SessionId], text: &str) {
+pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
     for socket in to.iter().filter_map(|session| sockets.get(session)) {
         let _ = socket.send_with_str(text);
     }
@@ -78,8 +94,8 @@ pub fn answer_close(socket: &WebSocket, code: usize, reason: &str) {
 }
 
 fn attachment(socket: &WebSocket) -> Option<Attachment> {
-    let text = socket.deserialize_attachment::<String>().ok().flatten()?;
-    Attachment::decode(&text)
+    let raw: &Attachable = socket.as_ref().unchecked_ref();
+    Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
 
 /// The code of a close frame without one.

@@ -5,8 +5,8 @@ use worker::Request;
 
 use super::call::Call;
 use super::clock;
-use super::db::{Db, DbError};
 use super::db::log::Head;
+use super::db::{Db, DbError};
 use super::notify::notify;
 use super::respond::{self, Answer, body, storage};
 use crate::api::limits::MAX_BODY_BYTES;
@@ -30,7 +30,8 @@ pub async fn create(call: &Call<'_>, request: &mut Request) -> Answer {
     if !call.db()?.create_workspace(id.as_str(), clock::now()).await.map_err(|error| storage(&error))? {
         return Err(Problem::because(ProblemCode::Exists, "A workspace of this id exists, or existed."));
     }
-    let response = respond::json(201, &resource::Workspace { id: id.as_str().to_owned(), head: 0, floor: 0 })?;
+    let response =
+        respond::json(201, &resource::Workspace { id: id.as_str().to_owned(), head: 0, floor: 0 })?;
     Ok(respond::with_header(response, "Location", &format!("/api/workspaces/{}", id.as_str())))
 }
 
@@ -49,7 +50,13 @@ pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
     let (db, now) = (call.db()?, clock::now());
     match db.delete_workspace(workspace.as_str(), &actor.sub, now).await {
         Ok(clock) => {
-            let change = Change { clock, kind: ChangeKind::DeleteWorkspace, path: String::new(), actor: actor.sub, at: now };
+            let change = Change {
+                clock,
+                kind: ChangeKind::DeleteWorkspace,
+                path: String::new(),
+                actor: actor.sub,
+                at: now,
+            };
             notify(call.env, call.context, &db, workspace.as_str(), head.live_until, vec![change]);
             respond::json(200, &json!({ "id": workspace.as_str(), "clock": clock }))
         }

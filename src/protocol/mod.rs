@@ -10,6 +10,7 @@ pub mod error;
 pub mod json;
 pub mod limits;
 pub mod message;
+pub mod sorted;
 pub mod varint;
 
 /// Version of the text frames that this build speaks.

@@ -1,9 +1,8 @@
 //! Who owns which awareness entry of a document (W5).
 
-use std::collections::BTreeMap;
-
 use crate::protocol::awareness::AwarenessEntry;
 use crate::protocol::limits::MAX_OWNED_CLIENT_IDS;
+use crate::protocol::sorted::SortedMap;
 
 use super::session::{OwnedEntry, SessionId};
 
@@ -11,10 +10,10 @@ use super::session::{OwnedEntry, SessionId};
 /// and nobody else can change or remove it while that connection lives.
 #[derive(Debug, Default)]
 pub(super) struct AwarenessTable {
-    entries: BTreeMap<u64, Entry>,
+    entries: SortedMap<u64, Entry>,
     /// Clients that left, with their last clock. A stock client repeats what it hears about
     /// others; without this such an echo would bring a client back that is gone.
-    left: BTreeMap<u64, u32>,
+    left: Vec<(u64, u32)>,
 }
 
 #[derive(Debug)]
@@ -44,8 +43,9 @@ impl AwarenessTable {
                 Some(known) if known.owner != session => {}
                 Some(known) => {
                     if entry.is_gone() {
-                        self.left.insert(entry.client, entry.clock.max(known.clock));
+                        let clock = entry.clock.max(known.clock);
                         self.entries.remove(&entry.client);
+                        self.note_left(entry.client, clock);
                     } else if entry.clock >= known.clock {
                         known.clock = entry.clock;
                         known.state = Some(entry.state.to_owned());
@@ -53,11 +53,11 @@ impl AwarenessTable {
                     applied.accepted.push(*entry);
                 }
                 None if entry.is_gone() => {}
-                None => match self.left.get(&entry.client) {
-                    Some(clock) if entry.clock <= *clock => applied.bounced.push((entry.client, *clock)),
+                None => match self.left_at(entry.client) {
+                    Some(clock) if entry.clock <= clock => applied.bounced.push((entry.client, clock)),
                     _ if self.owned(session).count() >= MAX_OWNED_CLIENT_IDS => {}
                     _ => {
-                        self.left.remove(&entry.client);
+                        self.left.retain(|(client, _)| *client != entry.client);
                         let state = Some(entry.state.to_owned());
                         let new = Entry { owner: session, clock: entry.clock, state };
                         self.entries.insert(entry.client, new);
@@ -71,13 +71,11 @@ impl AwarenessTable {
 
     /// Forgets a connection, and returns its clients with their last clocks.
     pub(super) fn remove(&mut self, session: SessionId) -> Vec<(u64, u32)> {
-        let gone: Vec<(u64, u32)> = self.owned(session).map(|(client, entry)| (client, entry.clock)).collect();
+        let gone: Vec<(u64, u32)> =
+            self.owned(session).map(|(client, entry)| (client, entry.clock)).collect();
         for (client, clock) in &gone {
             self.entries.remove(client);
-            self.left.insert(*client, *clock);
-        }
-        while self.left.len() > MAX_LEFT {
-            self.left.pop_first();
+            self.note_left(*client, *clock);
         }
         gone
     }
@@ -111,13 +109,25 @@ impl AwarenessTable {
         missing
     }
 
+    fn note_left(&mut self, client: u64, clock: u32) {
+        self.left.retain(|(known, _)| *known != client);
+        if self.left.len() == MAX_LEFT {
+            self.left.remove(0);
+        }
+        self.left.push((client, clock));
+    }
+
+    fn left_at(&self, client: u64) -> Option<u32> {
+        self.left.iter().find(|(known, _)| *known == client).map(|(_, clock)| *clock)
+    }
+
     fn owned(&self, session: SessionId) -> impl Iterator<Item = (u64, &Entry)> {
         self.entries.iter().filter(move |(_, entry)| entry.owner == session).map(|(id, entry)| (*id, entry))
     }
 }
 
 /// Clients that left and are remembered. They matter for seconds, so few are enough.
-const MAX_LEFT: usize = 1024;
+const MAX_LEFT: usize = 256;
 
 #[cfg(test)]
 mod tests {

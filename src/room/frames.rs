@@ -20,7 +20,12 @@ impl Room {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unread = 0;
         if frame.len() > MAX_FRAME_BYTES {
-            return self.close(id, CloseCode::FrameTooLarge, "a frame may have 1 MiB; send larger updates by REST", now);
+            return self.close(
+                id,
+                CloseCode::FrameTooLarge,
+                "a frame may have 1 MiB; send larger updates by REST",
+                now,
+            );
         }
         let checked = match decode_frame(frame).and_then(check) {
             Ok(checked) => checked,
@@ -51,7 +56,9 @@ impl Room {
         }
         session.binary = true;
         let path = session.info.document.clone();
-        self.documents.entry(path).or_default().members.push(id);
+        if let Some(document) = self.documents.get_or_default(path) {
+            document.members.push(id);
+        }
         self.attach(id);
     }
 
@@ -72,7 +79,8 @@ impl Room {
         if !session.info.can_write {
             // Silence would read as success. Once is enough: a stock client logs each one.
             if !std::mem::replace(&mut session.denied, true) {
-                let frame = message::permission_denied("this connection may read only; its edits are not kept");
+                let frame =
+                    message::permission_denied("this connection may read only; its edits are not kept");
                 self.send_binary(vec![id], Frame::Bytes(frame));
             }
             return;
@@ -180,8 +188,12 @@ fn check_message(message: Message<'_>) -> Result<Checked<'_>, DecodeError> {
         Message::SyncStep1(state_vector) => {
             validate::validate_state_vector(state_vector).map(|()| Checked::Step1(state_vector))
         }
-        Message::SyncStep2(update) => changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Step2)),
-        Message::Update(update) => changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Update)),
+        Message::SyncStep2(update) => {
+            changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Step2))
+        }
+        Message::Update(update) => {
+            changes_something(update).map(|update| update.map_or(Checked::Nothing, Checked::Update))
+        }
         Message::Unknown(_) => Ok(Checked::Nothing),
     }
 }

@@ -31,7 +31,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub use action::{Action, Frame, Persist};
 pub use config::RoomConfig;
@@ -41,6 +41,7 @@ pub use storage::{Persisted, StoreError, Stored};
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
+use crate::protocol::sorted::SortedMap;
 use crate::protocol::{Timestamp, control, message};
 use document::Document;
 use session::Session;
@@ -50,8 +51,8 @@ use tail::Waiting;
 #[derive(Debug)]
 pub struct Room {
     config: RoomConfig,
-    sessions: BTreeMap<SessionId, Session>,
-    documents: BTreeMap<String, Document>,
+    sessions: SortedMap<SessionId, Session>,
+    documents: SortedMap<String, Document>,
     actions: VecDeque<Action>,
     next_session: SessionId,
     /// No session ends before this time.
@@ -78,8 +79,8 @@ impl Room {
     pub fn new(config: RoomConfig) -> Self {
         Self {
             config,
-            sessions: BTreeMap::new(),
-            documents: BTreeMap::new(),
+            sessions: SortedMap::default(),
+            documents: SortedMap::default(),
             actions: VecDeque::new(),
             next_session: 1,
             next_expiry: Timestamp::MAX,
@@ -141,7 +142,9 @@ impl Room {
         let stale: Vec<SessionId> = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.stale_since.is_some_and(|since| since + self.config.flush_after <= now))
+            .filter(|(_, session)| {
+                session.stale_since.is_some_and(|since| since + self.config.flush_after <= now)
+            })
             .map(|(id, _)| *id)
             .collect();
         for session in stale {
@@ -285,7 +288,12 @@ impl Room {
             }
         }
         for id in stalled {
-            self.close(id, CloseCode::TryLater, "the connection does not keep up; reconnect to catch up", now);
+            self.close(
+                id,
+                CloseCode::TryLater,
+                "the connection does not keep up; reconnect to catch up",
+                now,
+            );
         }
     }
 
@@ -317,10 +325,9 @@ impl Room {
     }
 
     fn delete_documents(&mut self, root: &str, now: Timestamp) {
-        let below = |path: &str| {
-            path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        for (path, document) in &mut self.documents {
+        let below =
+            |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        for (path, document) in self.documents.iter_mut() {
             if below(path) {
                 document.tail.clear();
             }

@@ -4,8 +4,6 @@
 //! is forwarded at once; a hot one collects for some milliseconds and sends each receiver one
 //! frame with one merged message, since a stock client reads one message per frame.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::document::checkpoint;
 use crate::protocol::Timestamp;
 use crate::protocol::awareness::{self, AwarenessEntry};
@@ -20,7 +18,7 @@ pub(super) struct Outbox {
     updates: Vec<(SessionId, Vec<u8>)>,
     updates_due: Option<Timestamp>,
     /// The newest entry of each client.
-    awareness: BTreeMap<u64, (u32, String)>,
+    awareness: Vec<(u64, u32, String)>,
     awareness_due: Option<Timestamp>,
     rate: Rate,
 }
@@ -44,14 +42,29 @@ impl Outbox {
         !self.updates.is_empty()
     }
 
-    pub(super) fn push_update(&mut self, from: SessionId, update: &[u8], now: Timestamp, config: &RoomConfig) {
+    pub(super) fn push_update(
+        &mut self,
+        from: SessionId,
+        update: &[u8],
+        now: Timestamp,
+        config: &RoomConfig,
+    ) {
         self.updates.push((from, update.to_vec()));
         self.updates_due.get_or_insert(now + config.update_window);
     }
 
-    pub(super) fn push_awareness(&mut self, entries: &[AwarenessEntry<'_>], now: Timestamp, config: &RoomConfig) {
+    pub(super) fn push_awareness(
+        &mut self,
+        entries: &[AwarenessEntry<'_>],
+        now: Timestamp,
+        config: &RoomConfig,
+    ) {
         for entry in entries {
-            self.awareness.insert(entry.client, (entry.clock, entry.state.to_owned()));
+            let newest = (entry.client, entry.clock, entry.state.to_owned());
+            match self.awareness.iter_mut().find(|(client, ..)| *client == entry.client) {
+                Some(known) => *known = newest,
+                None => self.awareness.push(newest),
+            }
         }
         self.awareness_due.get_or_insert(now + config.awareness_window);
     }
@@ -72,7 +85,7 @@ impl Outbox {
             let collected = std::mem::take(&mut self.awareness);
             let entries: Vec<AwarenessEntry<'_>> = collected
                 .iter()
-                .map(|(client, (clock, state))| AwarenessEntry { client: *client, clock: *clock, state })
+                .map(|(client, clock, state)| AwarenessEntry { client: *client, clock: *clock, state })
                 .collect();
             // One frame for all, the senders included: it doubles as their keep-alive (W5).
             let frame = message::awareness(&awareness::encode(&entries));
@@ -86,7 +99,12 @@ impl Outbox {
 /// Merges what was collected. Who sent some of it gets only what others sent, unless there are
 /// so many senders that merging for each costs more than the echo.
 fn deliver_updates(updates: &[(SessionId, Vec<u8>)], members: &[SessionId], deliveries: &mut Vec<Delivery>) {
-    let senders: BTreeSet<SessionId> = updates.iter().map(|(from, _)| *from).collect();
+    let mut senders: Vec<SessionId> = Vec::new();
+    for (from, _) in updates {
+        if !senders.contains(from) {
+            senders.push(*from);
+        }
+    }
     let echo = senders.len() > MAX_SEPARATE_SENDERS;
     let others = members.iter().copied().filter(|member| echo || !senders.contains(member)).collect();
     merged(updates.iter().map(|(_, update)| update.as_slice()).collect(), others, deliveries);

@@ -20,8 +20,9 @@ impl Room {
             room.next_session = room.next_session.max(id.wrapping_add(1));
             room.next_expiry = room.next_expiry.min(attachment.info.expires_at);
             room.lease_until = room.lease_until.max(attachment.lease_until);
-            if attachment.binary {
-                let document = room.documents.entry(attachment.info.document.clone()).or_default();
+            if attachment.binary
+                && let Some(document) = room.documents.get_or_default(attachment.info.document.clone())
+            {
                 document.members.push(id);
                 document.clock = document.clock.max(attachment.clock);
                 document.epoch = document.epoch.max(attachment.epoch);

@@ -82,7 +82,8 @@ impl Attachment {
                 return text;
             }
             let size = |entry: &OwnedEntry| entry.state.as_ref().map_or(0, String::len);
-            match self.owned.iter_mut().max_by_key(|entry| size(entry)).filter(|entry| entry.state.is_some()) {
+            match self.owned.iter_mut().max_by_key(|entry| size(entry)).filter(|entry| entry.state.is_some())
+            {
                 Some(entry) => entry.state = None,
                 None => self.topics.clear(),
             }

@@ -97,7 +97,11 @@ impl Room {
                     self.deliver(path, &stored.updates, now);
                 }
                 Err(_) => {
-                    let delay = self.config.retry_min.saturating_mul(1 << failures.min(16)).min(self.config.retry_max);
+                    let delay = self
+                        .config
+                        .retry_min
+                        .saturating_mul(1 << failures.min(16))
+                        .min(self.config.retry_max);
                     document.pull = Pull::Wanted(now + delay, failures + 1);
                 }
             }
@@ -239,8 +243,12 @@ impl Room {
     fn check_epochs(&mut self, path: &str, epoch: u64, now: Timestamp) {
         let Some(document) = self.documents.get(path) else { return };
         let stated = |id: &SessionId| self.sessions.get(id).and_then(|session| session.info.epoch);
-        let old: Vec<SessionId> =
-            document.members.iter().copied().filter(|id| stated(id).is_some_and(|stated| stated != epoch)).collect();
+        let old: Vec<SessionId> = document
+            .members
+            .iter()
+            .copied()
+            .filter(|id| stated(id).is_some_and(|stated| stated != epoch))
+            .collect();
         for session in old {
             self.close(session, CloseCode::EpochChanged, EPOCH_CHANGED, now);
         }
@@ -314,9 +322,10 @@ impl Room {
             self.relayed(&delivery.to, delivery.frame.len(), now);
             self.send_binary(delivery.to, Frame::Bytes(delivery.frame));
         }
-        let overdue = self.documents.get(path).is_some_and(
-            |document| matches!(document.view, View::Loading(deadline) if deadline <= now),
-        );
+        let overdue = self
+            .documents
+            .get(path)
+            .is_some_and(|document| matches!(document.view, View::Loading(deadline) if deadline <= now));
         if overdue {
             self.fail_joining(path, StoreError::Unavailable, now);
         }
@@ -325,7 +334,7 @@ impl Room {
     /// Keeps the loaded checkpoints within their bound; the one just used goes last.
     fn trim_views(&mut self, keep: &str) {
         let mut held: usize = self.documents.values().map(|document| document.view.bytes()).sum();
-        for (path, document) in &mut self.documents {
+        for (path, document) in self.documents.iter_mut() {
             if held <= self.config.max_cached_bytes {
                 return;
             }

@@ -1,7 +1,5 @@
 //! What a document received and has not saved yet, and who waits for it to be saved.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::document::checkpoint;
@@ -15,7 +13,7 @@ use super::session::SessionId;
 pub(super) struct Tail {
     pending: Vec<Vec<u8>>,
     pending_bytes: usize,
-    writers: BTreeSet<String>,
+    writer: Writer,
     /// When the pending updates have to be flushed (D1).
     due: Option<Timestamp>,
     flight: Option<Flight>,
@@ -25,6 +23,15 @@ pub(super) struct Tail {
     saved: u64,
     waiting: Vec<Waiting>,
     flushes: u64,
+}
+
+/// Who wrote the pending updates.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Writer {
+    #[default]
+    Nobody,
+    One(String),
+    Several,
 }
 
 /// A flush on its way to storage. It keeps its bytes until storage has them, across retries.
@@ -67,8 +74,10 @@ impl Tail {
         self.pending.push(update.to_vec());
         self.pending_bytes += update.len();
         self.received += 1;
-        if !self.writers.contains(writer) {
-            self.writers.insert(writer.to_owned());
+        match &self.writer {
+            Writer::Nobody => self.writer = Writer::One(writer.to_owned()),
+            Writer::One(first) if first != writer => self.writer = Writer::Several,
+            Writer::One(_) | Writer::Several => {}
         }
         self.due.get_or_insert(now + config.flush_after);
         if self.pending.len() >= MAX_PENDING {
@@ -123,9 +132,9 @@ impl Tail {
             return None;
         }
         self.compact();
-        let actor = match (self.writers.len(), self.writers.first()) {
-            (1, Some(writer)) => writer.clone(),
-            _ => format!("relay:{}", config.label),
+        let actor = match &self.writer {
+            Writer::One(writer) => writer.clone(),
+            Writer::Nobody | Writer::Several => format!("relay:{}", config.label),
         };
         // More than one pending update remains only where they cannot be merged; then one by one.
         let rest = if self.pending.len() > 1 { self.pending.split_off(1) } else { Vec::new() };
@@ -134,7 +143,7 @@ impl Tail {
         self.flushes += 1;
         let through = if self.pending.is_empty() { self.received } else { self.saved };
         if self.pending.is_empty() {
-            self.writers.clear();
+            self.writer = Writer::Nobody;
             self.due = None;
         }
         let flight = Flight {
@@ -154,7 +163,8 @@ impl Tail {
         let flight = self.flight.take_if(|flight| flight.flush == flush)?;
         self.failures = 0;
         self.saved = self.saved.max(flight.through);
-        let (due, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|w| w.after <= self.saved);
+        let (due, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|w| w.after <= self.saved);
         self.waiting = waiting;
         Some((flight.actor, due))
     }
@@ -194,7 +204,8 @@ impl Tail {
 
     /// Drops everything: the document is gone or has another epoch.
     pub(super) fn clear(&mut self) {
-        *self = Self { flushes: self.flushes, received: self.received, saved: self.received, ..Self::default() };
+        *self =
+            Self { flushes: self.flushes, received: self.received, saved: self.received, ..Self::default() };
     }
 
     /// Merges the pending updates into one, which bounds their number and costs no order.

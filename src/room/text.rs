@@ -39,7 +39,8 @@ impl Room {
                     return self.send_text(vec![id], control::error("forbidden", detail));
                 }
                 let text = control::hint(message, &session.info.sub);
-                let listeners = self.sessions.iter().filter(|(other, session)| session.changes && **other != id);
+                let listeners =
+                    self.sessions.iter().filter(|(other, session)| session.changes && **other != id);
                 let to = listeners.map(|(id, _)| *id).collect();
                 self.send_text(to, text);
             }

@@ -78,7 +78,7 @@ fn install_from_debian(bin: &Path) -> Result {
     process::run(as_root("apt-get").args(["update", "-qq"]))?;
     let mut install = as_root("apt-get");
     process::run(install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(DEBIAN_PACKAGES))?;
-    eprintln!("xtask: building std for {TARGET} into Debian's compiler (once, under a minute)");
+    eprintln!("xtask: building std for {TARGET} into Debian's compiler (once, a minute or a few)");
     let seed = tools::root().join("target").join("xtask").join("std-seed");
     let built = build_std(&seed, bin)?;
     let mut query = Command::new(bin.join("rustc"));

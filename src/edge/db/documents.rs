@@ -2,10 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
-use serde::Deserialize;
 
-use super::log::{Appended, Entry, Guard, Lease, append, live_until};
-use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use super::log::{Appended, Entry, Guard, append, lease_of, live_until};
+use super::{Bind, Db, DbError, Results, Statement, statement, unreadable};
 use crate::document::checkpoint;
 use crate::protocol::change::ChangeKind;
 use crate::room::Stored;
@@ -48,7 +47,7 @@ pub struct AppendedUpdate {
     pub missed: Option<Vec<Vec<u8>>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 struct Part {
     clock: u64,
     part: u64,
@@ -89,22 +88,15 @@ impl Db {
             statements.push(insert_part(workspace, path, None, part, data));
         }
         let results = self.batch(statements).await?;
-        #[derive(Deserialize)]
-        struct Written {
-            epoch: u64,
-            parts: u64,
-        }
-        let missing = || DbError::Unavailable("D1 returned no row for an insert".to_owned());
-        let appended: Appended = row(&results, 0)?.ok_or_else(missing)?;
-        let written: Written = row(&results, 1)?.ok_or_else(missing)?;
-        let lease: Option<Lease> = row(&results, 2)?;
-        let missed: Vec<Part> = rows(&results, 3)?;
+        let appended = Appended::read(&results, 0)?;
+        let written = results.row(1).ok_or_else(unreadable)?;
+        let missed = parts_of(&results, 3)?;
         Ok(AppendedUpdate {
             clock: appended.clock,
-            created: appended.is_created(),
-            epoch: written.epoch,
-            parts: written.parts,
-            live_until: lease.map_or(0, |lease| lease.live_until),
+            created: appended.created,
+            epoch: written.int("epoch").unwrap_or(0),
+            parts: written.int("parts").unwrap_or(0),
+            live_until: lease_of(&results, 2),
             missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
         })
     }
@@ -120,21 +112,23 @@ impl Db {
         loop {
             let (clock, part) = parts.last().map_or((after, MAX_CLOCK), |last| (last.clock, last.part));
             let page = statement(
-                format!("{SELECT_PARTS} AND (clock > ?3 OR (clock = ?3 AND part > ?4)) ORDER BY clock, part LIMIT {PAGE_PARTS}"),
+                format!(
+                    "{SELECT_PARTS} AND (clock > ?3 OR (clock = ?3 AND part > ?4)) ORDER BY clock, part LIMIT {PAGE_PARTS}"
+                ),
                 [Bind::Text(workspace), Bind::Text(path), Bind::Int(clock), Bind::Int(part)],
             );
             let results = self.batch(vec![document_statement(workspace, path), page]).await?;
-            let Some(head) = row::<DocumentRow>(&results, 0)? else { return Ok(None) };
-            let base = head.base.unwrap_or(0);
+            let Some(head) = results.row(0) else { return Ok(None) };
+            let base = head.int("base").unwrap_or(0);
             // A compaction between two pages moves rows: start again with what is there now.
             if *compacted.get_or_insert(base) != base {
                 parts.clear();
                 compacted = None;
                 continue;
             }
-            stored.clock = head.clock.unwrap_or(0);
-            stored.epoch = head.epoch.unwrap_or(0);
-            let rows: Vec<Part> = rows(&results, 1)?;
+            stored.clock = head.int("clock").unwrap_or(0);
+            stored.epoch = head.int("epoch").unwrap_or(0);
+            let rows = parts_of(&results, 1)?;
             let last = rows.len() < PAGE_PARTS;
             parts.extend(rows);
             if last {
@@ -149,7 +143,8 @@ impl Db {
     /// the document changed its epoch or was compacted meanwhile, or the fencing token is old.
     pub async fn compact(&self, compaction: &Compaction<'_>) -> Result<(), DbError> {
         let Compaction { workspace, path, epoch, base, through, fence, checkpoint } = *compaction;
-        let chunks: Vec<String> = checkpoint::chunks(checkpoint, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
+        let chunks: Vec<String> =
+            checkpoint::chunks(checkpoint, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
         let (w, p) = (Bind::Text(workspace), Bind::Text(path));
         let mut statements = vec![
             statement(
@@ -179,7 +174,7 @@ impl Db {
     /// The clock up to which a document is compacted.
     pub async fn compaction_base(&self, workspace: &str, path: &str) -> Result<Option<u64>, DbError> {
         let results = self.batch(vec![document_statement(workspace, path)]).await?;
-        Ok(row::<DocumentRow>(&results, 0)?.and_then(|row| row.base))
+        Ok(results.row(0).and_then(|row| row.int("base")))
     }
 }
 
@@ -202,13 +197,6 @@ pub struct Compaction<'a> {
     pub checkpoint: &'a [u8],
 }
 
-#[derive(Debug, Deserialize)]
-struct DocumentRow {
-    clock: Option<u64>,
-    epoch: Option<u64>,
-    base: Option<u64>,
-}
-
 fn document_statement<'a>(workspace: &'a str, path: &'a str) -> Statement<'a> {
     statement(
         "SELECT n.clock, n.epoch, n.base FROM workspaces w
@@ -219,12 +207,25 @@ fn document_statement<'a>(workspace: &'a str, path: &'a str) -> Statement<'a> {
 }
 
 /// Stores one chunk, at a clock or at that of the change just logged, if the document is there.
-fn insert_part<'a>(workspace: &'a str, path: &'a str, clock: Option<u64>, part: usize, data: &'a str) -> Statement<'a> {
+fn insert_part<'a>(
+    workspace: &'a str,
+    path: &'a str,
+    clock: Option<u64>,
+    part: usize,
+    data: &'a str,
+) -> Statement<'a> {
     let sql = "INSERT INTO doc_updates (workspace, path, clock, part, data)
                SELECT ?1, ?2, COALESCE(?3, (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)), ?4, ?5
                WHERE EXISTS (SELECT 1 FROM nodes WHERE workspace = ?1 AND path = ?2)";
     let clock = clock.map_or(Bind::Null, Bind::Int);
     statement(sql, [Bind::Text(workspace), Bind::Text(path), clock, Bind::Int(part as u64), Bind::Text(data)])
+}
+
+fn parts_of(results: &Results, index: usize) -> Result<Vec<Part>, DbError> {
+    let part = |row: &super::Row| {
+        Some(Part { clock: row.int("clock")?, part: row.int("part")?, data: row.text("data")? })
+    };
+    results.rows(index).iter().map(part).collect::<Option<_>>().ok_or_else(unreadable)
 }
 
 fn join_parts(parts: &[Part]) -> Result<Vec<Vec<u8>>, DbError> {

@@ -1,8 +1,6 @@
 //! The change log: its one insert, its reads and its sweep.
 
-use serde::Deserialize;
-
-use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use super::{Bind, Db, DbError, Results, Row, Statement, statement, unreadable};
 use crate::feed::limits::{RETENTION_MS, SWEEP_BATCH};
 use crate::feed::retention::cutoff;
 use crate::protocol::Timestamp;
@@ -115,37 +113,32 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
 }
 
 /// What [`append`] returns.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy)]
 pub struct Appended {
     /// The clock of the change.
     pub clock: u64,
-    created: u8,
+    /// Whether the node did not exist before.
+    pub created: bool,
 }
 
 impl Appended {
-    /// Whether the node did not exist before.
-    #[must_use]
-    pub fn is_created(self) -> bool {
-        self.created != 0
+    /// Reads what the `index`th statement of a batch returned.
+    pub fn read(results: &Results, index: usize) -> Result<Self, DbError> {
+        let row = results.row(index).ok_or_else(unreadable)?;
+        let clock = row.int("clock").ok_or_else(unreadable)?;
+        Ok(Self { clock, created: row.int("created") == Some(1) })
     }
 }
 
 /// The first answer to an idempotency key.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct Replay {
     /// The clock of the change that the key made.
     pub clock: u64,
     /// The hash of the request that made it.
     pub op_hash: String,
-    created: u8,
-}
-
-impl Replay {
     /// Whether the first request created the node.
-    #[must_use]
-    pub fn is_created(&self) -> bool {
-        self.created != 0
-    }
+    pub created: bool,
 }
 
 impl Db {
@@ -153,13 +146,18 @@ impl Db {
     pub async fn replay(&self, workspace: &str, op_key: &str) -> Result<Option<Replay>, DbError> {
         let sql = "SELECT clock, op_hash, created FROM change_log WHERE workspace = ?1 AND op_key = ?2";
         let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(op_key)])]).await?;
-        row(&results, 0)
+        let Some(row) = results.row(0) else { return Ok(None) };
+        Ok(Some(Replay {
+            clock: row.int("clock").ok_or_else(unreadable)?,
+            op_hash: row.text("op_hash").unwrap_or_default(),
+            created: row.int("created") == Some(1),
+        }))
     }
 
     /// Where the log stands; `None` for a workspace that never was. One query, three rows read.
     pub async fn head(&self, workspace: &str) -> Result<Option<Head>, DbError> {
         let results = self.batch(vec![head_statement(workspace)]).await?;
-        head_of(&results, 0)
+        Ok(head_of(&results))
     }
 
     /// Changes past `since`, oldest first, with the head. One transaction, so that both agree.
@@ -168,19 +166,14 @@ impl Db {
                    WHERE workspace = ?1 AND clock > ?2 ORDER BY clock LIMIT ?3";
         let binds = [Bind::Text(workspace), Bind::Int(since), Bind::Int(u64::from(limit))];
         let results = self.batch(vec![head_statement(workspace), statement(sql, binds)]).await?;
-        let Some(head) = head_of(&results, 0)? else { return Ok(None) };
-        Ok(Some(Page { changes: rows(&results, 1)?, head }))
+        let Some(head) = head_of(&results) else { return Ok(None) };
+        let changes = results.rows(1).iter().map(change_of).collect::<Option<_>>().ok_or_else(unreadable)?;
+        Ok(Some(Page { changes, head }))
     }
 
     /// Removes one batch of old rows from each of some workspaces that have any (F6). Returns how
     /// many rows went: 0 means that nothing is left to do.
     pub async fn sweep(&self, now: Timestamp) -> Result<usize, DbError> {
-        #[derive(Deserialize)]
-        struct Old {
-            id: String,
-            head: u64,
-            low: u64,
-        }
         // A sweep removes a prefix, so the oldest row tells whether there is anything to remove.
         let sql = "SELECT id, head, low FROM (
                      SELECT id, (SELECT MAX(clock) FROM change_log WHERE workspace = id) AS head,
@@ -191,7 +184,9 @@ impl Db {
         let before = now.saturating_sub(RETENTION_MS);
         let results = self.batch(vec![statement(sql, [Bind::Int(before), Bind::Int(SWEPT_AT_ONCE)])]).await?;
         let mut removed = 0;
-        for Old { id, head, low } in rows::<Old>(&results, 0)? {
+        for row in results.rows(0) {
+            let (id, head, low) = (row.text("id"), row.int("head"), row.int("low"));
+            let (Some(id), Some(head), Some(low)) = (id, head, low) else { return Err(unreadable()) };
             let Some(cutoff) = cutoff(now, head, low.saturating_sub(1), SWEEP_BATCH) else { continue };
             let sql = "DELETE FROM change_log WHERE workspace = ?1 AND clock <= ?2 AND clock < COALESCE(
                          (SELECT MIN(clock) FROM change_log WHERE workspace = ?1 AND clock <= ?2 AND at >= ?3),
@@ -199,7 +194,7 @@ impl Db {
                        RETURNING clock";
             let binds = [Bind::Text(&id), Bind::Int(cutoff.through), Bind::Int(cutoff.before)];
             let results = self.batch(vec![statement(sql, binds)]).await?;
-            removed += rows::<serde_json::Value>(&results, 0)?.len();
+            removed += results.rows(0).len();
         }
         Ok(removed)
     }
@@ -210,11 +205,10 @@ pub fn live_until(workspace: &str) -> Statement<'_> {
     statement("SELECT live_until FROM workspaces WHERE id = ?1", [Bind::Text(workspace)])
 }
 
-/// What [`live_until`] returns.
-#[derive(Debug, Clone, Copy, Deserialize)]
-pub struct Lease {
-    /// When the lease ends, in milliseconds.
-    pub live_until: u64,
+/// Reads what [`live_until`] returned, as the `index`th statement.
+#[must_use]
+pub fn lease_of(results: &Results, index: usize) -> u64 {
+    results.row(index).and_then(|row| row.int("live_until")).unwrap_or(0)
 }
 
 fn head_statement(workspace: &str) -> Statement<'_> {
@@ -225,21 +219,24 @@ fn head_statement(workspace: &str) -> Statement<'_> {
     statement(sql, [Bind::Text(workspace)])
 }
 
-fn head_of(results: &[worker::D1Result], index: usize) -> Result<Option<Head>, DbError> {
-    #[derive(Deserialize)]
-    struct Row {
-        head: Option<u64>,
-        low: Option<u64>,
-        live_until: u64,
-        deleted_at: Option<u64>,
-    }
-    let row: Option<Row> = row(results, index)?;
-    Ok(row.map(|row| Head {
-        head: row.head.unwrap_or(0),
-        floor: row.low.unwrap_or(1).saturating_sub(1),
-        live_until: row.live_until,
-        deleted: row.deleted_at.is_some(),
-    }))
+fn head_of(results: &Results) -> Option<Head> {
+    let row = results.row(0)?;
+    Some(Head {
+        head: row.int("head").unwrap_or(0),
+        floor: row.int("low").unwrap_or(1).saturating_sub(1),
+        live_until: row.int("live_until").unwrap_or(0),
+        deleted: row.int("deleted_at").is_some(),
+    })
+}
+
+fn change_of(row: &Row) -> Option<Change> {
+    Some(Change {
+        clock: row.int("clock")?,
+        kind: ChangeKind::parse(&row.text("kind")?)?,
+        path: row.text("path")?,
+        actor: row.text("actor")?,
+        at: row.int("at")?,
+    })
 }
 
 /// Workspaces that one step of the sweep looks after.

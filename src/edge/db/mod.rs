@@ -3,6 +3,7 @@
 //! A mutation is one batch, which D1 runs as a transaction (R1). What can fail in it fails by a
 //! constraint of the schema, so that no read has to come first.
 
+mod d1;
 pub mod documents;
 pub mod log;
 pub mod nodes;
@@ -11,14 +12,16 @@ pub mod workspaces;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use serde::de::DeserializeOwned;
+use js_sys::Array;
 use wasm_bindgen::JsValue;
-use worker::{D1Database, D1PreparedStatement, D1Result, Delay, Error};
+use worker::Delay;
+
+pub use d1::{Database, Row};
 
 /// The database, with a time limit on every call.
 #[derive(Debug, Clone)]
 pub struct Db {
-    database: std::rc::Rc<D1Database>,
+    database: Database,
 }
 
 /// Why a batch was not committed, or may not have been.
@@ -49,12 +52,6 @@ pub enum Bind<'a> {
     Text(&'a str),
 }
 
-impl From<Option<&'static str>> for Bind<'_> {
-    fn from(text: Option<&'static str>) -> Self {
-        text.map_or(Self::Null, Self::Text)
-    }
-}
-
 /// One statement of a batch.
 #[derive(Debug)]
 pub struct Statement<'a> {
@@ -70,38 +67,41 @@ pub fn statement<'a>(sql: impl Into<String>, binds: impl Into<Vec<Bind<'a>>>) ->
 impl Db {
     /// Wraps the binding.
     #[must_use]
-    pub fn new(database: D1Database) -> Self {
-        Self { database: std::rc::Rc::new(database) }
+    pub fn new(database: Database) -> Self {
+        Self { database }
     }
 
-    /// Runs statements as one transaction.
-    pub async fn batch(&self, statements: Vec<Statement<'_>>) -> Result<Vec<D1Result>, DbError> {
-        let prepared: Result<Vec<D1PreparedStatement>, Error> = statements
+    /// Runs statements as one transaction, and returns the rows of each.
+    pub async fn batch(&self, statements: Vec<Statement<'_>>) -> Result<Results, DbError> {
+        let statements = statements
             .into_iter()
-            .map(|statement| {
-                let values: Vec<JsValue> = statement.binds.into_iter().map(js_value).collect();
-                self.database.prepare(statement.sql).bind(&values)
-            })
+            .map(|statement| (statement.sql, statement.binds.into_iter().map(js_value).collect::<Array>()))
             .collect();
-        let prepared = prepared.map_err(|error| classify(&error))?;
         let deadline = Delay::from(Duration::from_millis(D1_DEADLINE_MS));
-        match select(Box::pin(self.database.batch(prepared)), deadline).await {
-            Either::Left((result, _)) => result.map_err(|error| classify(&error)),
+        match select(Box::pin(d1::run(&self.database, statements)), deadline).await {
+            Either::Left((Ok(results), _)) => Ok(Results(results)),
+            Either::Left((Err(message), _)) => Err(classify(message)),
             Either::Right(_) => Err(DbError::Unavailable("D1 did not answer in time".to_owned())),
         }
     }
 }
 
-/// The rows of the `index`th statement of a batch.
-pub fn rows<T: DeserializeOwned>(results: &[D1Result], index: usize) -> Result<Vec<T>, DbError> {
-    let unreadable = || DbError::Unavailable("D1 answered with other columns than asked".to_owned());
-    let result = results.get(index).ok_or_else(unreadable)?;
-    result.results::<T>().map_err(|_| unreadable())
-}
+/// What a batch returned.
+#[derive(Debug)]
+pub struct Results(Vec<JsValue>);
 
-/// The first row of the `index`th statement of a batch.
-pub fn row<T: DeserializeOwned>(results: &[D1Result], index: usize) -> Result<Option<T>, DbError> {
-    Ok(rows(results, index)?.into_iter().next())
+impl Results {
+    /// The rows of the `index`th statement.
+    #[must_use]
+    pub fn rows(&self, index: usize) -> Vec<Row> {
+        self.0.get(index).map(Row::all).unwrap_or_default()
+    }
+
+    /// The first row of the `index`th statement.
+    #[must_use]
+    pub fn row(&self, index: usize) -> Option<Row> {
+        self.rows(index).into_iter().next()
+    }
 }
 
 fn js_value(bind: Bind<'_>) -> JsValue {
@@ -113,13 +113,8 @@ fn js_value(bind: Bind<'_>) -> JsValue {
 }
 
 /// What D1's message means. Constraint messages come from SQLite and name the column.
-fn classify(error: &Error) -> DbError {
-    let message = error.to_string();
-    let cause = match error {
-        Error::D1(error) => error.cause(),
-        _ => message,
-    };
-    let has = |text: &str| cause.contains(text);
+fn classify(message: String) -> DbError {
+    let has = |text: &str| message.contains(text);
     if has("UNIQUE constraint failed: change_log.workspace, change_log.op_key") {
         DbError::Duplicate
     } else if has("NOT NULL constraint failed: change_log.kind") {
@@ -131,8 +126,13 @@ fn classify(error: &Error) -> DbError {
     } else if has("CHECK constraint failed") {
         DbError::TooLarge
     } else {
-        DbError::Unavailable(cause)
+        DbError::Unavailable(message)
     }
+}
+
+/// An answer without a row or column that the statement always returns.
+fn unreadable() -> DbError {
+    DbError::Unavailable("D1 answered with other columns than asked".to_owned())
 }
 
 /// How long D1 may take. It stalls for a minute now and then; a caller gets 503 instead of waiting.

@@ -1,25 +1,21 @@
 //! Records: read, list, put, patch, delete; and the batch of several ops.
 
-use serde::Deserialize;
-
-use super::log::{Appended, Entry, Guard, Lease, append, live_until};
-use super::{Bind, Db, DbError, Statement, row, rows, statement};
+use super::log::{Appended, Entry, Guard, append, lease_of, live_until};
+use super::{Bind, Db, DbError, Row, Statement, statement, unreadable};
 use crate::protocol::change::ChangeKind;
 
 /// A node as stored.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone)]
 pub struct Node {
     /// Its path.
     pub path: String,
     /// `record` or `document`.
     pub kind: String,
     /// JSON text of a record; absent in lists.
-    #[serde(default)]
     pub value: Option<String>,
     /// Clock of its newest change.
     pub clock: u64,
     /// Epoch of a document.
-    #[serde(default)]
     pub epoch: u64,
 }
 
@@ -117,11 +113,9 @@ impl Db {
         let results = self.batch(statements).await?;
         let mut appended = Vec::with_capacity(ops.len());
         for index in logged {
-            let one: Option<Appended> = row(&results, index)?;
-            appended.extend(one);
+            appended.push(Appended::read(&results, index)?);
         }
-        let lease: Option<Lease> = row(&results, lease)?;
-        Ok(Committed { appended, live_until: lease.map_or(0, |lease| lease.live_until) })
+        Ok(Committed { appended, live_until: lease_of(&results, lease) })
     }
 
     /// Reads a node. The outer `None` is a workspace that is not there.
@@ -129,10 +123,10 @@ impl Db {
         let sql = "SELECT path, kind, value, clock, epoch FROM nodes WHERE workspace = ?1 AND path = ?2";
         let binds = [Bind::Text(workspace), Bind::Text(path)];
         let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
-        if rows::<serde_json::Value>(&results, 0)?.is_empty() {
+        if results.row(0).is_none() {
             return Ok(None);
         }
-        row(&results, 1).map(Some)
+        results.row(1).map(|row| node_of(&row)).transpose().map(Some)
     }
 
     /// Lists nodes after `after` in path order, those at or below `prefix` if there is one, with
@@ -154,13 +148,20 @@ impl Db {
         let mut binds = vec![Bind::Text(workspace), Bind::Text(after), Bind::Int(u64::from(limit))];
         binds.extend(prefix.map(Bind::Text));
         let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
-        #[derive(Deserialize)]
-        struct Alive {
-            head: Option<u64>,
-        }
-        let Some(alive) = row::<Alive>(&results, 0)? else { return Ok(None) };
-        Ok(Some((rows(&results, 1)?, alive.head.unwrap_or(0))))
+        let Some(alive) = results.row(0) else { return Ok(None) };
+        let nodes = results.rows(1).iter().map(node_of).collect::<Result<_, _>>()?;
+        Ok(Some((nodes, alive.int("head").unwrap_or(0))))
     }
+}
+
+fn node_of(row: &Row) -> Result<Node, DbError> {
+    Ok(Node {
+        path: row.text("path").ok_or_else(unreadable)?,
+        kind: row.text("kind").ok_or_else(unreadable)?,
+        value: row.text("value"),
+        clock: row.int("clock").ok_or_else(unreadable)?,
+        epoch: row.int("epoch").unwrap_or(0),
+    })
 }
 
 fn alive(workspace: &str) -> Statement<'_> {

@@ -1,7 +1,7 @@
 //! Workspaces: create, delete, and the listener lease.
 
-use super::log::{Entry, append};
-use super::{Bind, Db, DbError, rows, statement};
+use super::log::{Appended, Entry, append};
+use super::{Bind, Db, DbError, statement};
 use crate::protocol::change::ChangeKind;
 
 impl Db {
@@ -9,19 +9,18 @@ impl Db {
     pub async fn create_workspace(&self, id: &str, now: u64) -> Result<bool, DbError> {
         let sql = "INSERT INTO workspaces (id, created_at) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING RETURNING id";
         let results = self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(now)])]).await?;
-        Ok(!rows::<serde_json::Value>(&results, 0)?.is_empty())
+        Ok(results.row(0).is_some())
     }
 
     /// Marks a workspace as deleted and logs it; nothing can be written to it afterwards (F7). Its
     /// content stays until it is purged.
     pub async fn delete_workspace(&self, id: &str, actor: &str, now: u64) -> Result<u64, DbError> {
-        let entry = Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op: None };
+        let entry =
+            Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op: None };
         let mark = "UPDATE workspaces SET deleted_at = ?2 WHERE id = ?1";
-        let results = self
-            .batch(vec![append(&entry, &[]), statement(mark, [Bind::Text(id), Bind::Int(now)])])
-            .await?;
-        let appended: Option<super::log::Appended> = super::row(&results, 0)?;
-        Ok(appended.map_or(0, |appended| appended.clock))
+        let results =
+            self.batch(vec![append(&entry, &[]), statement(mark, [Bind::Text(id), Bind::Int(now)])]).await?;
+        Ok(Appended::read(&results, 0)?.clock)
     }
 
     /// Sets when the listener lease ends; 0 clears it (R3).

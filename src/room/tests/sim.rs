@@ -10,7 +10,8 @@ use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
 use crate::protocol::message::{self, Message, decode_frame};
 use crate::room::{
-    Action, Attachment, Frame, Persisted, Room, RoomConfig, SessionId, SessionInfo, SessionKind, StoreError, Stored,
+    Action, Attachment, Frame, Persisted, Room, RoomConfig, SessionId, SessionInfo, SessionKind, StoreError,
+    Stored,
 };
 
 /// What a connection has received.
@@ -64,7 +65,13 @@ impl Storage {
     pub fn append(&mut self, path: &str, update: &[u8]) -> Change {
         self.head += 1;
         self.rows.entry(path.to_owned()).or_default().push((self.head, update.to_vec()));
-        Change { clock: self.head, kind: ChangeKind::Update, path: path.to_owned(), actor: "rest".into(), at: 0 }
+        Change {
+            clock: self.head,
+            kind: ChangeKind::Update,
+            path: path.to_owned(),
+            actor: "rest".into(),
+            at: 0,
+        }
     }
 
     pub fn whole(&self, path: &str) -> Vec<u8> {
@@ -75,7 +82,11 @@ impl Storage {
     fn after(&self, path: &str, after: u64) -> Stored {
         let rows = self.rows.get(path).map(Vec::as_slice).unwrap_or_default();
         Stored {
-            updates: rows.iter().filter(|(clock, _)| *clock > after).map(|(_, update)| update.clone()).collect(),
+            updates: rows
+                .iter()
+                .filter(|(clock, _)| *clock > after)
+                .map(|(_, update)| update.clone())
+                .collect(),
             clock: rows.last().map_or(0, |(clock, _)| *clock),
             epoch: self.epoch,
         }
@@ -142,9 +153,11 @@ impl Sim {
         self.drain(None);
     }
 
+    /// The connection goes away, as seen from the client's side.
     pub fn close(&mut self, id: SessionId) {
         self.room.handle_close(id, self.now);
         self.drain(None);
+        self.inboxes.get_mut(&id).unwrap().closed.get_or_insert(CloseCode::Done);
     }
 
     pub fn change(&mut self, change: &Change) {

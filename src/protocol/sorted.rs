@@ -1,0 +1,161 @@
+//! A small map in one sorted vector.
+//!
+//! A B-tree costs some 8 KB of WASM for each type of entry. What a room holds is bounded by its
+//! connections, a few hundred at most, and for that a vector is as fast.
+
+use std::borrow::Borrow;
+
+/// A map for few entries. Inserting and removing move what follows; looking up is a binary search.
+#[derive(Debug)]
+pub struct SortedMap<K, V> {
+    entries: Vec<(K, V)>,
+}
+
+impl<K, V> Default for SortedMap<K, V> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<K: Ord, V> SortedMap<K, V> {
+    /// The value of a key.
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        let index = self.find(key).ok()?;
+        self.entries.get(index).map(|(_, value)| value)
+    }
+
+    /// The value of a key, to change.
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let index = self.find(key).ok()?;
+        self.entries.get_mut(index).map(|(_, value)| value)
+    }
+
+    /// Whether a key is there.
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.find(key).is_ok()
+    }
+
+    /// Sets the value of a key.
+    pub fn insert(&mut self, key: K, value: V) {
+        match self.find(&key) {
+            Ok(index) => {
+                if let Some(entry) = self.entries.get_mut(index) {
+                    entry.1 = value;
+                }
+            }
+            Err(index) => self.entries.insert(index, (key, value)),
+        }
+    }
+
+    /// Takes a key out.
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let index = self.find(key).ok()?;
+        Some(self.entries.remove(index).1)
+    }
+
+    /// All entries, in the order of the keys.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        self.entries.iter().map(|(key, value)| (key, value))
+    }
+
+    /// All entries, with values to change.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+    }
+
+    /// All keys.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.entries.iter().map(|(key, _)| key)
+    }
+
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.iter().map(|(_, value)| value)
+    }
+
+    /// All values, to change.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.entries.iter_mut().map(|(_, value)| value)
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.binary_search_by(|(known, _)| known.borrow().cmp(key))
+    }
+}
+
+impl<K: Ord, V: Default> SortedMap<K, V> {
+    /// The value of a key, which is made if it is not there.
+    pub fn get_or_default(&mut self, key: K) -> Option<&mut V> {
+        let index = match self.find(&key) {
+            Ok(index) => index,
+            Err(index) => {
+                self.entries.insert(index, (key, V::default()));
+                index
+            }
+        };
+        self.entries.get_mut(index).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map(ops in proptest::collection::vec((any::<u8>(), any::<Option<u16>>()), 0..200)) {
+            let (mut model, mut map) = (BTreeMap::new(), SortedMap::default());
+            for (key, value) in ops {
+                match value {
+                    Some(value) => {
+                        model.insert(key, value);
+                        map.insert(key, value);
+                    }
+                    None => prop_assert_eq!(model.remove(&key), map.remove(&key)),
+                }
+                prop_assert_eq!(model.get(&key), map.get(&key));
+                prop_assert!(model.iter().eq(map.iter()));
+                prop_assert_eq!(model.len(), map.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_missing_value_is_made_once() {
+        let mut map = SortedMap::<String, Vec<u8>>::default();
+        map.get_or_default("a".to_owned()).unwrap().push(1);
+        map.get_or_default("a".to_owned()).unwrap().push(2);
+        assert_eq!(map.get("a"), Some(&vec![1, 2]));
+        assert!(map.contains_key("a") && !map.contains_key("b"));
+    }
+}
