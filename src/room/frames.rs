@@ -8,7 +8,7 @@ use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
-use super::document::Document;
+use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
 use super::{Frame, Room};
@@ -69,7 +69,15 @@ impl Room {
         match document.view {
             View::Absent => self.load(&path, now),
             View::Loading { .. } => {}
-            View::Loaded { .. } => self.answer_joining(&path, now),
+            View::Loaded { .. } => {
+                let may_pull = document.pull == Pull::Idle;
+                self.answer_joining(&path, now);
+                // The view may lack what others appended if the room was not told of it, so each
+                // joiner makes the room look: one query, and whatever it brings goes to everybody.
+                if may_pull {
+                    self.pull(&path, 0, now);
+                }
+            }
         }
         self.send_awareness(id);
     }

@@ -179,7 +179,7 @@ impl Room {
     }
 
     /// Asks for what others appended.
-    fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
+    pub(super) fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
             document.pull = Pull::Running(now + self.config.storage_timeout, failures);
             document.asked = document.announced;

@@ -532,6 +532,17 @@ fn d3_a_lost_notification_is_made_good_by_the_next_flush() {
 }
 
 #[test]
+fn d3_a_lost_notification_is_made_good_by_the_next_joiner() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.storage.append("doc", &typed(7, 0));
+    sim.take(a);
+    let b = sim.join("bob");
+    assert_eq!(sim.take(a).updates(), [typed(7, 0)], "nobody told the room");
+    assert!(sim.take(b).updates().contains(&typed(7, 0)));
+}
+
+#[test]
 fn d3_a_change_that_comes_while_a_pull_runs_is_pulled_too() {
     let mut sim = Sim::new();
     let a = sim.join("ann");

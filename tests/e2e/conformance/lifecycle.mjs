@@ -47,6 +47,25 @@ export function lifecycleTests(relay) {
     for (const client of survivors) await client.close();
   });
 
+  test("a close of the client is answered with its own code, while others keep the room awake", async () => {
+    const workspace = await relay().workspace();
+    const witness = await workspace.connect();
+    const ticking = setInterval(() => witness.say({ type: "hello", changes: false }), 1_000);
+    try {
+      for (const code of [1000, 1001, 4999]) {
+        const client = await workspace.connect();
+        client.send(STEP_1);
+        await client.next(isStep1);
+        assert.equal((await client.close(code)).code, code);
+      }
+      const client = await workspace.connect();
+      assert.equal((await client.close(undefined)).code, 1005, "a close frame without a code");
+    } finally {
+      clearInterval(ticking);
+    }
+    assert.equal((await workspace.inspect()).clients, 1);
+  });
+
   test("R08 200 rounds of a last one that leaves while the next one joins: no update is lost", async () => {
     const lanes = await Promise.all([relay().workspace(), relay().workspace()]);
     const rounds = 100;

@@ -27,8 +27,7 @@ export class FrameClient {
    * Connects.
    *
    * @param {string} url with the token, unless that is in `protocols`
-   * @param {object} [options] of the npm package `ws`, and `protocols` and `answer`: whether to
-   *   answer a step 1 as an empty document does
+   * @param {object} [options] of the npm package `ws`, and `protocols`
    */
   static async open(url, { protocols = [], ...options } = {}) {
     const socket = new WebSocket(url, protocols, { perMessageDeflate: false, ...options });
@@ -111,8 +110,9 @@ export class FrameClient {
   }
 
   /** Closes as a browser does, and waits for the end. */
-  async close(code = 1000) {
-    this.socket.close(code);
+  async close(...code) {
+    if (code.length === 0) code.push(1000);
+    this.socket.close(...code.filter((given) => given !== undefined));
     return this.closing();
   }
 
