@@ -93,8 +93,9 @@ impl Room {
 
     /// A socket was closed.
     #[wasm_bindgen(js_name = webSocketClose)]
-    pub fn web_socket_close(&self, socket: &JsValue, _code: f64, _reason: &JsValue, _clean: bool) {
+    pub fn web_socket_close(&self, socket: &JsValue, code: f64, reason: &JsValue, _clean: bool) {
         guard::run(&self.shell.raw_state, || self.shell.lose(socket));
+        socket::answer_close(socket, code, &reason.as_string().unwrap_or_default());
     }
 
     /// A socket broke.

@@ -79,10 +79,23 @@ pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
     }
 }
 
+/// Answers a client's close frame, which the platform leaves to us. Without it the client waits
+/// until the object hibernates, and then reports 1006 for a clean close.
+pub fn answer_close(socket: &JsValue, code: f64, reason: &str) {
+    let raw: &web_sys::WebSocket = socket.unchecked_ref();
+    let code = code as u16;
+    // 1005 says that the client named no code; it must not be sent. A socket that is closed
+    // already, or was lost, refuses: nothing is left to answer.
+    let _ = if code == NO_CODE { raw.close() } else { raw.close_with_code_and_reason(code, reason) };
+}
+
 fn attachment(socket: &JsValue) -> Option<Attachment> {
     let raw: &Attachable = socket.unchecked_ref();
     Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
+
+/// The code of a close frame without one.
+const NO_CODE: u16 = 1005;
 
 fn key() -> JsValue {
     thread_local! {

@@ -5,7 +5,7 @@ use crate::protocol::Timestamp;
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::close::CloseCode;
 use crate::protocol::error::DecodeError;
-use crate::protocol::limits::{MAX_DOCUMENT_BYTES, MAX_FRAME_BYTES};
+use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
 use super::document::{Document, Pull};
@@ -68,7 +68,7 @@ impl Room {
         document.joining.push((id, state_vector.to_vec()));
         match document.view {
             View::Absent => self.load(&path, now),
-            View::Loading(_) => {}
+            View::Loading { .. } => {}
             View::Loaded { .. } => {
                 let may_pull = document.pull == Pull::Idle;
                 self.answer_joining(&path, now);
@@ -96,7 +96,7 @@ impl Room {
         let path = session.info.document.clone();
         let writer = session.info.sub.clone();
         let Some(document) = self.documents.get_mut(&path) else { return };
-        if document.bytes() + update.len() > MAX_DOCUMENT_BYTES {
+        if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
         document.receive(update, &writer, now, &self.config);

@@ -191,7 +191,8 @@ impl Room {
     /// Starts reading a document's checkpoint.
     pub(super) fn load(&mut self, path: &str, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
-            document.view = View::Loading(now + self.config.storage_timeout);
+            let since = document.tail.updates().map(<[u8]>::to_vec).collect();
+            document.view = View::Loading { until: now + self.config.storage_timeout, since };
             self.actions.push_back(Action::Load { document: path.to_owned() });
         }
     }
@@ -325,7 +326,7 @@ impl Room {
         let overdue = self
             .documents
             .get(path)
-            .is_some_and(|document| matches!(document.view, View::Loading(deadline) if deadline <= now));
+            .is_some_and(|document| matches!(document.view, View::Loading { until, .. } if until <= now));
         if overdue {
             self.fail_joining(path, StoreError::Unavailable, now);
         }

@@ -10,7 +10,9 @@ use crate::protocol::close::CloseCode;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message};
 use crate::protocol::varint::write_var_uint;
-use crate::room::{Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError};
+use crate::room::{
+    Action, Frame, Persisted, Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError, Stored,
+};
 
 /// The `n`th letter that Yjs client `client` typed into the root text `t`.
 pub fn typed(client: u8, n: u8) -> Vec<u8> {
@@ -67,6 +69,60 @@ fn w2_a16_nothing_is_answered_before_the_load() {
     assert!(sim.take(id).binary.is_empty());
     sim.advance(RoomConfig::default().storage_timeout);
     assert_eq!(sim.take(id).closed, Some(CloseCode::TryLater), "a load that never answers has failed");
+}
+
+/// What the room asks for, in order.
+fn actions(room: &mut Room) -> Vec<Action> {
+    std::iter::from_fn(|| room.poll_action()).collect()
+}
+
+#[test]
+fn w2_an_update_that_is_saved_while_the_document_is_read_is_in_the_answer() {
+    let mut room = Room::new(RoomConfig::default());
+    let ann = room.handle_open(Sim::info("ann"), 0);
+    room.handle_frame(ann, &message::update(&typed(1, 0)), 0);
+    room.handle_text(ann, &flush(1).to_string(), 0);
+    let bob = room.handle_open(Sim::info("bob"), 1);
+    room.handle_frame(bob, &message::sync_step_1(&[0]), 1);
+    let asked = actions(&mut room);
+    let saving = asked.iter().find_map(|action| match action {
+        Action::Persist(persist) => Some(persist.flush),
+        _ => None,
+    });
+    assert!(asked.iter().any(|action| matches!(action, Action::Load { .. })));
+    // The read began before the commit, and its answer comes after that of the commit. An update
+    // that arrives meanwhile is saved as well.
+    let persisted = Persisted { clock: 1, epoch: 0, at: 2, missed: Some(Vec::new()) };
+    room.handle_persisted("doc", saving.unwrap(), Ok(persisted), 2);
+    room.handle_frame(ann, &message::update(&typed(1, 1)), 3);
+    room.handle_text(ann, &flush(2).to_string(), 3);
+    let persisted = Persisted { clock: 2, epoch: 0, at: 4, missed: Some(Vec::new()) };
+    room.handle_persisted("doc", saving.unwrap() + 1, Ok(persisted), 4);
+    let _ = actions(&mut room);
+    room.handle_loaded("doc", Ok(Stored::default()), 5);
+    let both = checkpoint::merge(&[&typed(1, 0), &typed(1, 1)]).unwrap();
+    let answer = Action::SendBinary { to: vec![bob], frame: Frame::Bytes(message::sync_step_2(&both)) };
+    assert!(actions(&mut room).contains(&answer));
+}
+
+#[test]
+fn w9_a_document_is_as_large_as_its_content_however_often_that_is_sent() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    let mut update = vec![1, 1, 1, 0, 4, 1, 1, b't'];
+    write_var_uint(&mut update, 500_000);
+    update.extend([b'x'; 500_000]);
+    update.push(0);
+    for n in 0..100 {
+        sim.frame(a, &message::update(&update));
+        assert_eq!(sim.take(a).closed, None, "repetition {n}");
+    }
+    // Fresh content counts.
+    for client in 2..40 {
+        update[2] = client;
+        sim.frame(a, &message::update(&update));
+    }
+    assert_eq!(sim.take(a).closed, Some(CloseCode::DocumentTooLarge));
 }
 
 #[test]
