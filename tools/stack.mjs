@@ -23,18 +23,21 @@ const STOP_LIMIT = 5000;
  * @param {string} [options.entry] a module that wraps the built Worker (`./index.js`), e.g. to inject faults
  * @param {string[]} [options.without] bindings to leave out, e.g. ROOM
  * @param {string} [options.workspace] a workspace to create unless it is there; `token` is its owner's
+ * @param {(text: string) => void} [options.onLog] gets what the stack logs, which else goes to the
+ *   standard error of this process
  * @returns `url`, `relays`, `secrets`, `token`, `pid` (of the process group's leader), `pids`,
  *   `mint(claims)` for API tokens, `stop()`, `kill()` (as a crash), and `exited`, a promise of the exit
  */
-export async function startStack({ dataDir, port = 0, vars = {}, entry, without, workspace } = {}) {
+export async function startStack({ dataDir, port = 0, vars = {}, entry, without, onLog, workspace } = {}) {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), "yrelay-"));
   // A group of its own, so that `kill` reaches workerd too. The host ends when its standard input
   // does, so a test process that dies leaves nothing behind.
   const child = spawn(nodeBinary(), [join(ROOT, "tools", "worker-host.mjs")], {
-    stdio: ["pipe", "pipe", "inherit"],
+    stdio: ["pipe", "pipe", onLog ? "pipe" : "inherit"],
     detached: process.platform !== "win32",
   });
   child.stdin.on("error", () => {});
+  child.stderr?.setEncoding("utf8").on("data", onLog);
   const exited = new Promise((settle) => child.once("exit", (code, signal) => settle({ code, signal })));
   exited.then(() => killTree(child.pid));
   child.stdin.write(`${JSON.stringify({ dataDir: folder, port, vars, entry, without, workspace })}\n`);

@@ -114,14 +114,15 @@ pub async fn append(
     };
     let saved = match retried(op_key.is_some(), || db.append_update(&wanted)).await {
         Ok(saved) => saved,
-        Err(DbError::Duplicate) => {
+        // The precondition is looked at before the key.
+        Err(DbError::Duplicate | DbError::Precondition) => {
             let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
+            let Some(first) = first else { return Err(refused(&db, workspace, path).await) };
             let answer = UpdateAnswer { clock: first.clock, epoch: epoch.unwrap_or(0) };
             let response = answered(first.created, &answer)?;
             return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
         }
         Err(DbError::NoWorkspace) => return Err(absent(&db, workspace).await),
-        Err(DbError::Precondition) => return Err(refused(&db, workspace, path).await),
         Err(error) => return Err(storage(&error)),
     };
     let change = Change {

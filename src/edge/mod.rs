@@ -14,6 +14,7 @@ mod documents;
 mod guard;
 mod nodes;
 mod notify;
+mod refusal;
 mod relay;
 mod respond;
 mod room_calls;
@@ -72,7 +73,8 @@ async fn answer(
     config.origins.check(origin)?;
     let (path, query) = respond::path_and_query(request);
     let path = path.as_str();
-    let method = request.method().to_string();
+    // `Request::method` calls every method it does not know GET.
+    let method = request.inner().method();
     if method == "OPTIONS" && origin.is_some() {
         return Ok(respond::preflight(allowed_methods(path)?));
     }

@@ -1,6 +1,5 @@
 //! Records over HTTP: read, list, write, and several writes as one.
 
-use serde_json::Value;
 use worker::{Request, Response};
 
 use super::call::Call;
@@ -9,6 +8,7 @@ use super::db::log::{Entry, Guard, Replay};
 use super::db::nodes::{Committed, Node, NodeOp, Write};
 use super::db::{Db, DbError};
 use super::notify::notify;
+use super::refusal;
 use super::respond::{self, Answer, body, header, storage};
 use super::workspaces::absent;
 use crate::api::auth::Actor;
@@ -159,8 +159,12 @@ impl Mutation<'_> {
             .collect();
         match retried(self.op_key.is_some(), || db.mutate(self.workspace.as_str(), &statements)).await {
             Ok(committed) => self.committed(&db, &committed, at),
-            Err(DbError::Duplicate) => self.replay(&db).await,
-            Err(DbError::Precondition) => Err(self.refused(&db).await),
+            // A retry does not find what the first request found: the precondition, which is
+            // looked at before the key, fails because the request was carried out.
+            Err(DbError::Duplicate | DbError::Precondition) => match self.replay(&db).await? {
+                Some(done) => Ok(done),
+                None => Err(refusal::explain(&db, self.workspace, &self.ops).await),
+            },
             Err(DbError::NoWorkspace) => Err(absent(&db, self.workspace).await),
             Err(DbError::TooLarge) => {
                 Err(Problem::because(ProblemCode::PayloadTooLarge, "The patched value would be over 1.9 MB."))
@@ -212,48 +216,10 @@ impl Mutation<'_> {
         Ok(Done { first: first.clock, created: first.created, replayed: false })
     }
 
-    async fn replay(&self, db: &Db) -> Result<Done, Problem> {
+    /// What the key did when it was first used, if it was.
+    async fn replay(&self, db: &Db) -> Result<Option<Done>, Problem> {
         let replay = replay(db, self.workspace, self.op_key.as_deref(), &self.hash).await?;
-        Ok(Done { first: replay.clock, created: replay.created, replayed: true })
-    }
-
-    /// Says which op was refused, and what the node is now (I04). Nothing was written; the node
-    /// may have changed since, so that this is the best that can be said.
-    async fn refused(&self, db: &Db) -> Problem {
-        for (index, op) in self.ops.iter().enumerate() {
-            let problem = match db.node(self.workspace.as_str(), op.path.as_str()).await {
-                Ok(node) => refusal(op, node.flatten()),
-                Err(error) => Some(storage(&error)),
-            };
-            if let Some(problem) = problem {
-                return if self.ops.len() > 1 { problem.with("index", index) } else { problem };
-            }
-        }
-        // Every node is as asked by now, or an op depends on one before it in the batch.
-        Problem::because(
-            ProblemCode::PreconditionFailed,
-            "An op of the batch does not find what it needs; read and retry.",
-        )
-    }
-}
-
-/// Why an op does not go with a node, if it does not.
-fn refusal(op: &Op, node: Option<Node>) -> Option<Problem> {
-    let clock = node.as_ref().map(|node| node.clock);
-    let is_document = node.as_ref().is_some_and(|node| node.kind == "document");
-    if !op.precondition.holds(clock) {
-        let value =
-            node.and_then(|node| node.value).and_then(|text| serde_json::from_str::<Value>(&text).ok());
-        return Some(Problem::precondition_failed(clock, value));
-    }
-    match op.action {
-        OpAction::Put(_) | OpAction::Patch(_) if is_document => {
-            Some(Problem::new(ProblemCode::WrongNodeKind))
-        }
-        OpAction::Patch(_) | OpAction::Delete if clock.is_none() => {
-            Some(Problem::new(ProblemCode::NodeNotFound))
-        }
-        OpAction::Put(_) | OpAction::Patch(_) | OpAction::Delete => None,
+        Ok(replay.map(|replay| Done { first: replay.clock, created: replay.created, replayed: true }))
     }
 }
 
@@ -263,13 +229,12 @@ pub async fn replay(
     workspace: &WorkspaceId,
     key: Option<&str>,
     hash: &str,
-) -> Result<Replay, Problem> {
-    let found = match key {
-        Some(key) => db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))?,
-        None => None,
-    };
-    let replay = found.ok_or_else(|| Problem::new(ProblemCode::Internal))?;
-    if replay.op_hash == hash { Ok(replay) } else { Err(Problem::new(ProblemCode::IdempotencyKeyReused)) }
+) -> Result<Option<Replay>, Problem> {
+    let Some(key) = key else { return Ok(None) };
+    match db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))? {
+        Some(replay) if replay.op_hash != hash => Err(Problem::new(ProblemCode::IdempotencyKeyReused)),
+        found => Ok(found),
+    }
 }
 
 /// Runs a batch, again if it failed in a way that leaves open whether it was committed. Only under
