@@ -86,7 +86,7 @@ pub struct ChangeList {
 pub struct TokenAnswer {
     /// The token. Not `Debug`, so that it cannot be logged by accident (A3).
     pub token: String,
-    /// When it ends, in seconds since the Unix epoch.
+    /// When it ends, in milliseconds since the Unix epoch.
     pub expires_at: u64,
 }
 

@@ -63,8 +63,10 @@ impl Db {
         let mut statements = vec![
             append(&entry, &[Guard::Document(epoch)]),
             statement(
-                "INSERT INTO nodes (workspace, path, kind, clock, updated_at, parts, size)
-                 VALUES (?1, ?2, 'document', (SELECT MAX(clock) FROM change_log WHERE workspace = ?1), ?3, ?4, ?5)
+                // The epoch of a new document is its first clock: one that is deleted and made again
+                // under the same path is another document.
+                "INSERT INTO nodes (workspace, path, kind, epoch, clock, updated_at, parts, size)
+                 SELECT ?1, ?2, 'document', MAX(clock), MAX(clock), ?3, ?4, ?5 FROM change_log WHERE workspace = ?1
                  ON CONFLICT (workspace, path) DO UPDATE
                  SET clock = excluded.clock, updated_at = excluded.updated_at,
                      parts = parts + excluded.parts, size = size + excluded.size
@@ -135,7 +137,7 @@ impl Db {
                 continue;
             }
             stored.clock = head.int("clock").unwrap_or(0);
-            stored.epoch = head.int("epoch").unwrap_or(0);
+            stored.epoch = head.int("epoch");
             let rows = parts_of(&results, 1)?;
             let last = rows.len() < PAGE_PARTS;
             parts.extend(rows);

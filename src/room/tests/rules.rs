@@ -552,7 +552,7 @@ fn d3_a_change_that_comes_while_a_pull_runs_is_pulled_too() {
     let second = sim.storage.append("doc", &typed(8, 0));
     sim.change(&second);
     sim.take(a);
-    let stored = crate::room::Stored { updates: vec![typed(7, 0)], clock: 1, epoch: 0 };
+    let stored = crate::room::Stored { updates: vec![typed(7, 0)], clock: 1, epoch: Some(0) };
     sim.storage.silent = false;
     sim.room.handle_pulled("doc", Ok(stored), sim.now);
     sim.advance(0);
@@ -652,9 +652,27 @@ fn w11_another_epoch_is_closed_with_4409() {
     sim.frame(old, &message::sync_step_1(&[0]));
     let inbox = sim.take(old);
     assert_eq!((inbox.closed, inbox.updates().len()), (Some(CloseCode::EpochChanged), 0));
+    sim.storage.append("doc", &typed(1, 0));
     let current = sim.open(SessionInfo { epoch: Some(3), ..Sim::info("ann") });
     sim.frame(current, &message::sync_step_1(&[0]));
     assert_eq!(sim.take(current).closed, None);
+}
+
+#[test]
+fn w11_a_document_that_was_replaced_meanwhile_is_not_merged_with_old_edits() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 1;
+    let a = sim.join("ann");
+    sim.frame(a, &message::update(&typed(2, 0)));
+    sim.storage.rows.clear();
+    sim.storage.epoch = 2;
+    let change = sim.storage.append("doc", &typed(7, 0));
+    sim.change(&change);
+    assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
+    sim.advance(60_000);
+    assert_eq!(sim.storage.whole("doc"), typed(7, 0));
+    assert!(sim.room.is_idle());
 }
 
 #[test]
