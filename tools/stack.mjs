@@ -20,15 +20,15 @@ const STOP_LIMIT = 5000;
  * @param {string} [options.dataDir] state that survives a restart; without it a folder that `stop` removes
  * @param {number} [options.port] 0 picks a free one
  * @param {Record<string, string>} [options.vars] bindings on top of the defaults, e.g. ALLOWED_ORIGINS
+ * @param {string} [options.entry] a module that wraps the built Worker (`./index.js`), e.g. to inject faults
+ * @param {string[]} [options.without] bindings to leave out, e.g. ROOM
  * @param {string} [options.workspace] a workspace to create unless it is there; `token` is its owner's
- * @param {string} [options.entry] a module that stands in front of the built Worker, which it imports
- *   as `./index.js`: for tests that watch or disturb a binding
  * @param {(text: string) => void} [options.onLog] gets what the stack logs, which else goes to the
  *   standard error of this process
  * @returns `url`, `relays`, `secrets`, `token`, `pid` (of the process group's leader), `pids`,
  *   `mint(claims)` for API tokens, `stop()`, `kill()` (as a crash), and `exited`, a promise of the exit
  */
-export async function startStack({ dataDir, port = 0, vars = {}, workspace, entry, onLog } = {}) {
+export async function startStack({ dataDir, port = 0, vars = {}, entry, without, onLog, workspace } = {}) {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), "yrelay-"));
   // A group of its own, so that `kill` reaches workerd too. The host ends when its standard input
   // does, so a test process that dies leaves nothing behind.
@@ -40,7 +40,7 @@ export async function startStack({ dataDir, port = 0, vars = {}, workspace, entr
   child.stderr?.setEncoding("utf8").on("data", onLog);
   const exited = new Promise((settle) => child.once("exit", (code, signal) => settle({ code, signal })));
   exited.then(() => killTree(child.pid));
-  child.stdin.write(`${JSON.stringify({ dataDir: folder, port, vars, workspace, entry })}\n`);
+  child.stdin.write(`${JSON.stringify({ dataDir: folder, port, vars, entry, without, workspace })}\n`);
   const discard = () => {
     if (!dataDir) rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   };

@@ -24,6 +24,7 @@ const STOP_LIMIT = 3000;
 const REQUEST_LIMIT = 15_000;
 
 const children = [];
+let demo;
 let miniflare;
 let stopping = false;
 
@@ -43,6 +44,7 @@ async function stop(code) {
   const limit = setTimeout(() => process.exit(code), STOP_LIMIT);
   limit.unref();
   try {
+    demo?.close();
     await miniflare?.dispose();
   } finally {
     process.exit(code);
@@ -73,18 +75,12 @@ function claimPort(host, port) {
   });
 }
 
-/** The modules of the Worker, the one that runs first. A test's entry imports the built one. */
-function workerModules(build, entry) {
-  const built = [
-    { type: "ESModule", path: join(build, "index.js") },
-    { type: "CompiledWasm", path: join(build, "index_bg.wasm") },
-  ];
-  return entry ? [{ type: "ESModule", path: join(build, "entry.js"), contents: readFileSync(entry) }, ...built] : built;
-}
-
-function workerOptions(config, { host, port, dataDir, vars, entry }) {
-  const byName = (list, name, value) => Object.fromEntries((list ?? []).map((item) => [item[name], value(item)]));
+function workerOptions(config, { host, port, dataDir, vars, entry, without = [] }) {
+  const bound = (list, name) => (list ?? []).filter((item) => !without.includes(item[name]));
+  const byName = (list, name, value) => Object.fromEntries(bound(list, name).map((item) => [item[name], value(item)]));
   const build = join(ROOT, "build");
+  // A test's entry stands beside the built Worker as far as workerd can tell, and imports it.
+  const wrapper = entry ? [{ type: "ESModule", path: join(build, "entry.mjs"), contents: readFileSync(entry, "utf8") }] : [];
   return {
     name: config.name,
     host,
@@ -92,7 +88,11 @@ function workerOptions(config, { host, port, dataDir, vars, entry }) {
     // The asked-for metadata of a request would be fetched from the network.
     cf: false,
     rootPath: build,
-    modules: workerModules(build, entry),
+    modules: [
+      ...wrapper,
+      { type: "ESModule", path: join(build, "index.js") },
+      { type: "CompiledWasm", path: join(build, "index_bg.wasm") },
+    ],
     compatibilityDate: config.compatibility_date,
     compatibilityFlags: config.compatibility_flags,
     bindings: { ...config.vars, ...vars },
@@ -151,12 +151,17 @@ async function start(options) {
   const dataDir = resolve(options.dataDir);
   const secrets = ensureSecrets(dataDir);
   const port = await claimPort(host, options.port ?? 0);
-  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`].join(",");
-  const vars = { DEV_MODE: "1", ALLOWED_ORIGINS: origins, ...secrets, ...options.vars };
+  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`];
+  if (options.demoPort !== undefined) {
+    const { startDemo } = await import("./demo-host.mjs");
+    demo = await startDemo({ host, port: options.demoPort });
+    origins.push(demo.origin);
+  }
+  const vars = { DEV_MODE: "1", ALLOWED_ORIGINS: origins.join(","), ...secrets, ...options.vars };
   const config = readConfig();
   recordChildren();
   const { Miniflare, convertV4MiniflareOptions } = await import("miniflare");
-  miniflare = new Miniflare(convertV4MiniflareOptions(workerOptions(config, { host, port, dataDir, vars, entry: options.entry })));
+  miniflare = new Miniflare(convertV4MiniflareOptions(workerOptions(config, { ...options, host, port, dataDir, vars })));
   await miniflare.ready;
   for (const database of config.d1_databases ?? []) {
     const applied = await migrate(await miniflare.getD1Database(database.binding), join(ROOT, database.migrations_dir));
@@ -168,6 +173,10 @@ async function start(options) {
   if (options.workspace) {
     ready.workspace = options.workspace;
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);
+  }
+  if (demo && ready.workspace) {
+    demo.open({ ...ready, secret: vars.API_JWT_SECRET });
+    ready.demo = `${demo.origin}/`;
   }
   ready.pids = { host: process.pid, workerd: children.at(-1)?.pid };
   if (!stopping) process.stdout.write(`${JSON.stringify(ready)}\n`);

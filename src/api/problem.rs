@@ -306,6 +306,12 @@ mod tests {
     }
 
     #[test]
+    fn docs_api_md_shows_the_table_of_codes_as_it_is() {
+        let shown = include_str!("../../docs/API.md").replace("\r\n", "\n");
+        assert!(shown.contains(&markdown_table()), "paste this into docs/API.md:\n{}", markdown_table());
+    }
+
+    #[test]
     fn an_extra_member_cannot_replace_a_standard_one() {
         let problem = Problem::because(ProblemCode::BadRequest, "no")
             .with("status", 200)

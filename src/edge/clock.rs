@@ -5,7 +5,7 @@ use crate::protocol::Timestamp;
 /// Milliseconds since the Unix epoch.
 #[must_use]
 pub fn now() -> Timestamp {
-    worker::Date::now().as_millis()
+    js_sys::Date::now() as Timestamp
 }
 
 /// Seconds since the Unix epoch, as tokens count.

@@ -14,13 +14,14 @@ pub fn is_worthwhile(parts: u64) -> bool {
 pub async fn run(db: &Db, workspace: &str, path: &str) -> Result<(), DbError> {
     let Some(base) = db.compaction_base(workspace, path).await? else { return Ok(()) };
     let Some(stored) = db.document(workspace, path, 0).await? else { return Ok(()) };
+    let Some(epoch) = stored.epoch else { return Ok(()) };
     let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
     let merged = checkpoint::merge(&parts)
         .map_err(|error| DbError::Unavailable(format!("stored updates cannot be merged: {error}")))?;
     db.compact(&Compaction {
         workspace,
         path,
-        epoch: stored.epoch,
+        epoch,
         base,
         through: stored.clock,
         fence: 0,

@@ -98,6 +98,13 @@ impl Config {
         }
     }
 
+    /// Batches of one hourly sweep, of some twenty queries each: an invocation may make 50 queries
+    /// on the free plan and 1,000 on the paid one.
+    #[must_use]
+    pub fn sweep_batches(&self) -> usize {
+        if self.free_plan { 2 } else { 40 }
+    }
+
     /// The secret of API tokens.
     pub fn api_secret(&self) -> Result<&ApiSecret, Problem> {
         self.api_secret.as_ref().ok_or_else(|| misconfigured(API_JWT_SECRET))

@@ -36,13 +36,13 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
     let db = call.db()?;
     let stored = db.document(workspace.as_str(), path.as_str(), 0).await.map_err(|error| storage(&error))?;
     let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
-    if stored.clock == 0 {
+    let Some(epoch) = stored.epoch else {
         return Err(match db.node(workspace.as_str(), path.as_str()).await {
             Ok(Some(Some(_))) => Problem::new(ProblemCode::WrongNodeKind),
             _ => Problem::new(ProblemCode::NodeNotFound),
         });
-    }
-    let (clock, epoch) = (etag(stored.clock), stored.epoch.to_string());
+    };
+    let (clock, epoch) = (etag(stored.clock), epoch.to_string());
     let fields = [
         ("Content-Type", shown.content_type),
         ("ETag", clock.as_str()),
@@ -118,7 +118,13 @@ pub async fn append(
         Err(DbError::Duplicate | DbError::Precondition) => {
             let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
             let Some(first) = first else { return Err(refused(&db, workspace, path).await) };
-            let answer = UpdateAnswer { clock: first.clock, epoch: epoch.unwrap_or(0) };
+            // A document that this update created has its clock as epoch.
+            let epoch = match epoch {
+                Some(epoch) => epoch,
+                None if first.created => first.clock,
+                None => epoch_of(&db, workspace, path).await,
+            };
+            let answer = UpdateAnswer { clock: first.clock, epoch };
             let response = answered(first.created, &answer)?;
             return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
         }
@@ -143,6 +149,14 @@ fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
     let response = respond::json(if created { 201 } else { 200 }, answer)?;
     let response = respond::with_header(response, "ETag", &etag(answer.clock));
     Ok(respond::with_header(response, "Yrelay-Epoch", &answer.epoch.to_string()))
+}
+
+/// The epoch of a document now; 0 when it is gone.
+async fn epoch_of(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> u64 {
+    match db.node(workspace.as_str(), path.as_str()).await {
+        Ok(Some(Some(node))) => node.epoch,
+        _ => 0,
+    }
 }
 
 async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {

@@ -42,6 +42,14 @@ fn abort(state: &JsValue) {
     }
 }
 
+/// Runs the work of an object that does not wait.
+pub fn run<T>(state: &JsValue, work: impl FnOnce() -> T) -> T {
+    let before = RUNNING.with(|running| running.replace(Some(state.clone())));
+    let result = work();
+    RUNNING.with(|running| *running.borrow_mut() = before);
+    result
+}
+
 /// A future that says whose it is while it is polled.
 pub struct Guarded<F> {
     state: JsValue,
@@ -57,10 +65,7 @@ impl<F: Future> Future for Guarded<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let state = self.state.clone();
-        let before = RUNNING.with(|running| running.replace(Some(state)));
-        let result = self.future.as_mut().poll(context);
-        RUNNING.with(|running| *running.borrow_mut() = before);
-        result
+        let Self { state, future } = &mut *self;
+        run(state, || future.as_mut().poll(context))
     }
 }

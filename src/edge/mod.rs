@@ -54,7 +54,7 @@ async fn fetch(mut request: Request, env: Env, context: Context) -> Result<Respo
 #[event(scheduled)]
 async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
     let Some(db) = Db::open(&env) else { return };
-    for _batch in 0..MAX_SWEEP_BATCHES {
+    for _batch in 0..Config::read(&env).sweep_batches() {
         match db.sweep(clock::now()).await {
             Ok(0) => return,
             Ok(_) => {}
@@ -129,6 +129,3 @@ fn openapi() -> Answer {
     let response = worker::ResponseBuilder::new().with_headers(respond::headers(&fields));
     Ok(response.fixed(OPENAPI.as_bytes().to_vec()))
 }
-
-/// Batches of one sweep. A run may make 1,000 queries on the paid plan and 50 on the free one.
-const MAX_SWEEP_BATCHES: usize = 2;

@@ -31,7 +31,12 @@ pub async fn explain(db: &Db, workspace: &WorkspaceId, ops: &[Op]) -> Problem {
 
 /// Why an op does not go with what it finds, if it does not: the stored node, or what the ops
 /// before it leave there.
-async fn refusal(db: &Db, workspace: &WorkspaceId, earlier: &[Op], op: &Op) -> Result<Option<Problem>, DbError> {
+async fn refusal(
+    db: &Db,
+    workspace: &WorkspaceId,
+    earlier: &[Op],
+    op: &Op,
+) -> Result<Option<Problem>, DbError> {
     let path = op.path.as_str();
     let stored = db.node(workspace.as_str(), path).await?.flatten();
     let left = left_by(earlier, path);

@@ -9,10 +9,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::AbortHandle;
-use wasm_bindgen::JsValue;
+use js_sys::{ArrayBuffer, Uint8Array};
+use wasm_bindgen::prelude::*;
 use worker::{
-    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketIncomingMessage,
-    WebSocketRequestResponsePair, console_error, durable_object,
+    DurableObject, Env, Request, Response, Result, State, WebSocket, WebSocketRequestResponsePair,
+    console_error, durable_object,
 };
 
 use super::config::Config;
@@ -22,10 +23,10 @@ use super::{clock, guard, room_calls, room_storage, socket};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
 use crate::protocol::control::{PING, PONG};
-use crate::room::{Action, Frame, Room as Core, SessionInfo};
+use crate::room::{Action, Frame, Room as Core, SessionId, SessionInfo};
 
 /// The Durable Object. Its class name is in `wrangler.toml`.
-#[durable_object]
+#[durable_object(fetch)]
 pub struct Room {
     state: State,
     shell: Rc<Shell>,
@@ -77,49 +78,30 @@ impl DurableObject for Room {
         let call = room_calls::answer(&self.state, &self.shell, request);
         guard::guarded(self.shell.raw_state.clone(), call).await
     }
-
-    async fn websocket_message(&self, socket: WebSocket, message: WebSocketIncomingMessage) -> Result<()> {
-        let shell = &self.shell;
-        guard::guarded(shell.raw_state.clone(), async {
-            let Some(session) = socket::session_of(&socket) else { return };
-            match message {
-                WebSocketIncomingMessage::Binary(frame) => {
-                    shell.core.borrow_mut().handle_frame(session, &frame, clock::now());
-                    shell.drain(Some(&frame));
-                }
-                WebSocketIncomingMessage::String(text) => {
-                    shell.core.borrow_mut().handle_text(session, &text, clock::now());
-                    shell.drain(None);
-                }
-            }
-        })
-        .await;
-        Ok(())
-    }
-
-    async fn websocket_close(&self, socket: WebSocket, _: usize, _: String, _: bool) -> Result<()> {
-        self.gone(&socket);
-        Ok(())
-    }
-
-    async fn websocket_error(&self, socket: WebSocket, _: worker::Error) -> Result<()> {
-        self.gone(&socket);
-        Ok(())
-    }
-
-    async fn alarm(&self) -> Result<Response> {
-        // No alarm is ever set; the handler exists because the platform would trap without it.
-        Response::empty()
-    }
 }
 
+/// The WebSocket handlers, exported by hand. The macro's are asynchronous, which costs a promise
+/// and a task for each frame; forwarding a frame never waits.
+#[wasm_bindgen]
 impl Room {
-    fn gone(&self, socket: &WebSocket) {
-        if let Some(session) = socket::session_of(socket) {
-            self.shell.sockets.borrow_mut().remove(&session);
-            self.shell.core.borrow_mut().handle_close(session, clock::now());
-            self.shell.drain(None);
-        }
+    /// A frame from a socket.
+    #[wasm_bindgen(js_name = webSocketMessage)]
+    pub fn web_socket_message(&self, socket: &JsValue, message: &JsValue) {
+        let Some(session) = socket::session_of(socket) else { return };
+        guard::run(&self.shell.raw_state, || self.shell.receive(session, message));
+    }
+
+    /// A socket was closed.
+    #[wasm_bindgen(js_name = webSocketClose)]
+    pub fn web_socket_close(&self, socket: &JsValue, code: f64, reason: &JsValue, _clean: bool) {
+        guard::run(&self.shell.raw_state, || self.shell.lose(socket));
+        socket::answer_close(socket, code, &reason.as_string().unwrap_or_default());
+    }
+
+    /// A socket broke.
+    #[wasm_bindgen(js_name = webSocketError)]
+    pub fn web_socket_error(&self, socket: &JsValue, _error: &JsValue) {
+        guard::run(&self.shell.raw_state, || self.shell.lose(socket));
     }
 }
 
@@ -129,6 +111,26 @@ impl Shell {
         let result = event(&mut self.core.borrow_mut(), clock::now());
         self.drain(None);
         result
+    }
+
+    fn receive(self: &Rc<Self>, session: SessionId, message: &JsValue) {
+        let now = clock::now();
+        if let Some(text) = message.as_string() {
+            self.core.borrow_mut().handle_text(session, &text, now);
+            return self.drain(None);
+        }
+        let Some(buffer) = message.dyn_ref::<ArrayBuffer>() else { return };
+        let frame = Uint8Array::new(buffer).to_vec();
+        self.core.borrow_mut().handle_frame(session, &frame, now);
+        self.drain(Some(buffer));
+    }
+
+    fn lose(self: &Rc<Self>, socket: &JsValue) {
+        if let Some(session) = socket::session_of(socket) {
+            self.sockets.borrow_mut().remove(&session);
+            self.core.borrow_mut().handle_close(session, clock::now());
+            self.drain(None);
+        }
     }
 
     pub(super) fn tell(self: &Rc<Self>, changes: &[Change]) {
@@ -151,8 +153,8 @@ impl Shell {
         &self.instance
     }
 
-    /// Does everything that the room asks, then arms the timer.
-    fn drain(self: &Rc<Self>, input: Option<&[u8]>) {
+    /// Does everything that the room asks, then arms the timer. `input` is the frame just handed in.
+    fn drain(self: &Rc<Self>, input: Option<&ArrayBuffer>) {
         loop {
             let next = self.core.borrow_mut().poll_action();
             let Some(action) = next else { break };
@@ -161,7 +163,7 @@ impl Shell {
         self.arm();
     }
 
-    fn perform(self: &Rc<Self>, action: Action, input: Option<&[u8]>) {
+    fn perform(self: &Rc<Self>, action: Action, input: Option<&ArrayBuffer>) {
         match action {
             Action::Attach { session, attachment } => {
                 if let Some(socket) = self.sockets.borrow().get(&session) {
@@ -174,13 +176,16 @@ impl Shell {
                     let _ = socket.close(Some(code.number()), Some(reason));
                 }
             }
-            Action::SendBinary { to, frame } => {
-                let bytes = match &frame {
-                    Frame::Input => input.unwrap_or_default(),
-                    Frame::Bytes(bytes) => bytes,
-                };
-                socket::send_binary(&self.sockets.borrow(), &to, bytes);
-            }
+            Action::SendBinary { to, frame } => match (frame, input) {
+                // The very buffer that came in goes out again, without a copy.
+                (Frame::Input, Some(buffer)) => socket::send_binary(&self.sockets.borrow(), &to, buffer),
+                (Frame::Input, None) => {}
+                // One copy out of WASM memory for all receivers.
+                (Frame::Bytes(bytes), _) => {
+                    let buffer = Uint8Array::from(bytes.as_slice()).buffer();
+                    socket::send_binary(&self.sockets.borrow(), &to, &buffer);
+                }
+            },
             Action::SendText { to, text } => socket::send_text(&self.sockets.borrow(), &to, &text),
             Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
                 let work = room_storage::run(Rc::clone(self), action);

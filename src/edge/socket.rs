@@ -1,7 +1,7 @@
 //! WebSockets as the room knows them: a session number kept on the JavaScript object and in the
 //! attachment, and sends that copy a frame once.
 
-use js_sys::{Reflect, Uint8Array};
+use js_sys::{ArrayBuffer, Reflect};
 use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
@@ -28,7 +28,7 @@ extern "C" {
 pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
     let mut restored = Vec::new();
     for socket in state.get_websockets() {
-        match attachment(&socket) {
+        match attachment(socket.as_ref().as_ref()) {
             Some(attachment) => {
                 name(&socket, attachment.id);
                 restored.push((attachment, socket));
@@ -44,9 +44,8 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
 
 /// The session of a socket. The property is there as long as the object lives in memory; after
 /// that the attachment has it.
-pub fn session_of(socket: &WebSocket) -> Option<SessionId> {
-    let raw: &JsValue = socket.as_ref().as_ref();
-    match Reflect::get(raw, &key()).ok().and_then(|value| value.as_f64()) {
+pub fn session_of(socket: &JsValue) -> Option<SessionId> {
+    match Reflect::get(socket, &key()).ok().and_then(|value| value.as_f64()) {
         Some(number) => Some(number as SessionId),
         None => attachment(socket).map(|attachment| attachment.id),
     }
@@ -66,12 +65,10 @@ pub fn attach(socket: &WebSocket, text: &str) {
 }
 
 /// Sends a frame to several sockets. One that is closing fails alone (R05).
-pub fn send_binary(sockets: &Sockets, to: &[SessionId], bytes: &[u8]) {
-    // One copy out of WASM memory for all of them.
-    let frame = Uint8Array::from(bytes).buffer();
+pub fn send_binary(sockets: &Sockets, to: &[SessionId], frame: &ArrayBuffer) {
     for socket in to.iter().filter_map(|session| sockets.get(session)) {
         let raw: &web_sys::WebSocket = socket.as_ref();
-        let _ = raw.send_with_array_buffer(&frame);
+        let _ = raw.send_with_array_buffer(frame);
     }
 }
 
@@ -82,10 +79,23 @@ pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
     }
 }
 
-fn attachment(socket: &WebSocket) -> Option<Attachment> {
-    let raw: &Attachable = socket.as_ref().unchecked_ref();
+/// Answers a client's close frame, which the platform leaves to us. Without it the client waits
+/// until the object hibernates, and then reports 1006 for a clean close.
+pub fn answer_close(socket: &JsValue, code: f64, reason: &str) {
+    let raw: &web_sys::WebSocket = socket.unchecked_ref();
+    let code = code as u16;
+    // 1005 says that the client named no code; it must not be sent. A socket that is closed
+    // already, or was lost, refuses: nothing is left to answer.
+    let _ = if code == NO_CODE { raw.close() } else { raw.close_with_code_and_reason(code, reason) };
+}
+
+fn attachment(socket: &JsValue) -> Option<Attachment> {
+    let raw: &Attachable = socket.unchecked_ref();
     Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
+
+/// The code of a close frame without one.
+const NO_CODE: u16 = 1005;
 
 fn key() -> JsValue {
     thread_local! {

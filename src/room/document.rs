@@ -1,6 +1,7 @@
 //! One document of a room: who is on it, what of it is not saved, what of it is loaded.
 
 use crate::protocol::Timestamp;
+use crate::protocol::limits::MAX_DOCUMENT_BYTES;
 
 use super::awareness::AwarenessTable;
 use super::config::RoomConfig;
@@ -57,7 +58,7 @@ impl Document {
     /// The next time something has to be done for this document.
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         let load = match self.view {
-            View::Loading(deadline) => Some(deadline),
+            View::Loading { until, .. } => Some(until),
             View::Absent | View::Loaded { .. } => None,
         };
         let pull = match self.pull {
@@ -76,8 +77,25 @@ impl Document {
         }
     }
 
-    /// Bytes of the whole document as far as the room can tell without reading it.
-    pub(super) fn bytes(&self) -> usize {
+    /// Whether the document may grow by so many bytes, as far as the room can tell without reading
+    /// it. Clients repeat themselves, and what is not merged yet counts each time: so a document
+    /// that looks full is merged before it is refused.
+    pub(super) fn has_room_for(&mut self, more: usize) -> bool {
+        if self.bytes() + more > MAX_DOCUMENT_BYTES
+            && self.view.unmerged() + self.tail.bytes() >= MIN_MERGE_BYTES
+        {
+            self.tail.compact();
+            // An error here is met again, and reported, by whoever joins.
+            let _ = self.view.whole();
+        }
+        self.bytes() + more <= MAX_DOCUMENT_BYTES
+    }
+
+    fn bytes(&self) -> usize {
         self.view.bytes().max(self.tail.bytes())
     }
 }
+
+/// Bytes from which merging a full document is worth its cost. Less than that cannot make much room,
+/// and a client at the limit must not cause a merge with every frame.
+const MIN_MERGE_BYTES: usize = 1024 * 1024;

@@ -5,10 +5,10 @@ use crate::protocol::Timestamp;
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::close::CloseCode;
 use crate::protocol::error::DecodeError;
-use crate::protocol::limits::{MAX_DOCUMENT_BYTES, MAX_FRAME_BYTES};
+use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
-use super::document::Document;
+use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
 use super::{Frame, Room};
@@ -68,8 +68,16 @@ impl Room {
         document.joining.push((id, state_vector.to_vec()));
         match document.view {
             View::Absent => self.load(&path, now),
-            View::Loading(_) => {}
-            View::Loaded { .. } => self.answer_joining(&path, now),
+            View::Loading { .. } => {}
+            View::Loaded { .. } => {
+                let may_pull = document.pull == Pull::Idle;
+                self.answer_joining(&path, now);
+                // The view may lack what others appended if the room was not told of it, so each
+                // joiner makes the room look: one query, and whatever it brings goes to everybody.
+                if may_pull {
+                    self.pull(&path, 0, now);
+                }
+            }
         }
         self.send_awareness(id);
     }
@@ -88,7 +96,7 @@ impl Room {
         let path = session.info.document.clone();
         let writer = session.info.sub.clone();
         let Some(document) = self.documents.get_mut(&path) else { return };
-        if document.bytes() + update.len() > MAX_DOCUMENT_BYTES {
+        if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
         document.receive(update, &writer, now, &self.config);

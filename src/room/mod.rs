@@ -237,7 +237,7 @@ impl Room {
 
     /// Extends the listener lease when less than half of it is left (R3).
     fn renew_lease(&mut self, now: Timestamp) {
-        if self.clients() > 0 && self.lease_until < now + self.config.lease / 2 {
+        if self.lease_until < now + self.config.lease / 2 && self.clients() > 0 {
             self.lease_until = now + self.config.lease;
             self.actions.push_back(Action::Lease { until: self.lease_until });
         }

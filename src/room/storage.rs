@@ -18,8 +18,8 @@ pub struct Stored {
     pub updates: Vec<Vec<u8>>,
     /// Newest clock of the document.
     pub clock: u64,
-    /// Its epoch.
-    pub epoch: u64,
+    /// Its epoch; `None` for a document that does not exist.
+    pub epoch: Option<u64>,
 }
 
 /// A flush that is committed.
@@ -64,9 +64,15 @@ impl Room {
                         document.clock = document.clock.max(stored.clock);
                     }
                     document.announced = document.announced.max(stored.clock);
-                    document.epoch = Some(stored.epoch);
+                    // A read that began before a commit shows the document as it was: its epoch says
+                    // nothing then.
+                    let known = document.epoch;
+                    if stored.clock >= document.clock {
+                        document.epoch = stored.epoch;
+                    }
+                    let epoch = document.epoch;
                     if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
-                        self.check_epochs(path, stored.epoch, now);
+                        self.check_epochs(path, known, epoch, now);
                         self.answer_joining(path, now);
                     } else {
                         self.fail_joining(path, StoreError::Unavailable, now);
@@ -89,11 +95,16 @@ impl Room {
             match result {
                 Ok(stored) => {
                     document.pull = Pull::Idle;
+                    let before = document.clock;
                     // Also when it is behind what was announced: a clock that the document no longer
                     // has must not be asked for again and again.
                     document.clock = document.clock.max(stored.clock).max(document.asked);
-                    document.epoch = Some(stored.epoch);
-                    self.check_epochs(path, stored.epoch, now);
+                    let known = document.epoch;
+                    if stored.clock >= before {
+                        document.epoch = stored.epoch;
+                    }
+                    let epoch = document.epoch;
+                    self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
                 }
                 Err(_) => {
@@ -179,7 +190,7 @@ impl Room {
     }
 
     /// Asks for what others appended.
-    fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
+    pub(super) fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
             document.pull = Pull::Running(now + self.config.storage_timeout, failures);
             document.asked = document.announced;
@@ -191,7 +202,8 @@ impl Room {
     /// Starts reading a document's checkpoint.
     pub(super) fn load(&mut self, path: &str, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
-            document.view = View::Loading(now + self.config.storage_timeout);
+            let since = document.tail.updates().map(<[u8]>::to_vec).collect();
+            document.view = View::Loading { until: now + self.config.storage_timeout, since };
             self.actions.push_back(Action::Load { document: path.to_owned() });
         }
     }
@@ -239,18 +251,20 @@ impl Room {
         }
     }
 
-    /// Closes members whose copy comes from another epoch (W11).
-    fn check_epochs(&mut self, path: &str, epoch: u64, now: Timestamp) {
-        let Some(document) = self.documents.get(path) else { return };
-        let stated = |id: &SessionId| self.sessions.get(id).and_then(|session| session.info.epoch);
-        let old: Vec<SessionId> = document
-            .members
-            .iter()
-            .copied()
-            .filter(|id| stated(id).is_some_and(|stated| stated != epoch))
-            .collect();
-        for session in old {
-            self.close(session, CloseCode::EpochChanged, EPOCH_CHANGED, now);
+    /// Closes members whose copy comes from another epoch (W11): those that stated one, or all of
+    /// them when the document changed its epoch while the room had it.
+    fn check_epochs(&mut self, path: &str, known: Option<u64>, epoch: Option<u64>, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        let replaced = known.is_some() && known != epoch;
+        if replaced {
+            document.tail.clear();
+        }
+        let members = document.members.clone();
+        for session in members {
+            let stated = self.sessions.get(&session).and_then(|session| session.info.epoch);
+            if replaced || (stated.is_some() && stated != epoch) {
+                self.close(session, CloseCode::EpochChanged, EPOCH_CHANGED, now);
+            }
         }
     }
 
@@ -325,7 +339,7 @@ impl Room {
         let overdue = self
             .documents
             .get(path)
-            .is_some_and(|document| matches!(document.view, View::Loading(deadline) if deadline <= now));
+            .is_some_and(|document| matches!(document.view, View::Loading { until, .. } if until <= now));
         if overdue {
             self.fail_joining(path, StoreError::Unavailable, now);
         }

@@ -209,7 +209,7 @@ impl Tail {
     }
 
     /// Merges the pending updates into one, which bounds their number and costs no order.
-    fn compact(&mut self) {
+    pub(super) fn compact(&mut self) {
         let parts: Vec<&[u8]> = self.pending.iter().map(Vec::as_slice).collect();
         if parts.len() > 1
             && let Ok(merged) = checkpoint::merge(&parts)

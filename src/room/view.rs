@@ -11,8 +11,14 @@ pub(super) enum View {
     /// Not read, or dropped.
     #[default]
     Absent,
-    /// Being read; counts as failed at this time.
-    Loading(Timestamp),
+    /// Being read.
+    Loading {
+        /// It counts as failed at this time.
+        until: Timestamp,
+        /// What the read may not see. An update can be saved, and so leave the tail, before the
+        /// answer of a read that began earlier is here.
+        since: Vec<Vec<u8>>,
+    },
     /// What storage had, and what came since.
     Loaded {
         /// One update.
@@ -29,15 +35,26 @@ impl View {
         stored: &'a [Vec<u8>],
         unsaved: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), DocumentError> {
-        let parts: Vec<&[u8]> = stored.iter().map(Vec::as_slice).chain(unsaved).collect();
+        let since = match self {
+            Self::Loading { since, .. } => std::mem::take(since),
+            Self::Absent | Self::Loaded { .. } => Vec::new(),
+        };
+        let mut parts: Vec<&[u8]> = stored.iter().chain(&since).map(Vec::as_slice).collect();
+        for update in unsaved {
+            parts.push(update);
+        }
         let base = checkpoint::merge(&parts)?;
         *self = Self::Loaded { base, since: Vec::new() };
         Ok(())
     }
 
-    /// Takes an update in, if the view is loaded.
+    /// Takes an update in, if the view is loaded or will be.
     pub(super) fn push(&mut self, update: &[u8]) {
-        let Self::Loaded { since, .. } = self else { return };
+        let since = match self {
+            Self::Absent => return,
+            Self::Loading { since, .. } => return since.push(update.to_vec()),
+            Self::Loaded { since, .. } => since,
+        };
         since.push(update.to_vec());
         // Nobody joined for a long time: the next joiner reads storage again.
         if since.len() > MAX_SINCE {
@@ -62,14 +79,27 @@ impl View {
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Absent | Self::Loading(_) => 0,
-            Self::Loaded { base, since } => base.len() + since.iter().map(Vec::len).sum::<usize>(),
+            Self::Absent => 0,
+            Self::Loading { since, .. } => total(since),
+            Self::Loaded { base, since } => base.len() + total(since),
+        }
+    }
+
+    /// Bytes that are kept apart and might be fewer once merged.
+    pub(super) fn unmerged(&self) -> usize {
+        match self {
+            Self::Absent | Self::Loading { .. } => 0,
+            Self::Loaded { since, .. } => total(since),
         }
     }
 
     pub(super) fn is_loaded(&self) -> bool {
         matches!(self, Self::Loaded { .. })
     }
+}
+
+fn total(updates: &[Vec<u8>]) -> usize {
+    updates.iter().map(Vec::len).sum()
 }
 
 /// Updates kept apart from the base.

@@ -17,6 +17,8 @@ use crate::{Result, tools};
 /// workerd takes a second; a machine that also compiles takes longer.
 const START_LIMIT: Duration = Duration::from_secs(90);
 const WORKSPACE: &str = "demo";
+/// Where the demo page is served, if the port is free; else on another one, which is printed.
+const DEMO_PORT: u16 = 8789;
 
 struct Options {
     port: u16,
@@ -71,8 +73,10 @@ fn start_worker(options: &Options) -> Result<Service> {
     let mut node = tools::node();
     node.arg(tools::root().join("tools").join("worker-host.mjs"));
     let data = options.data.to_str().ok_or("the path of --data is not valid UTF-8")?;
-    let first_line =
-        json!({ "dataDir": data, "host": options.host, "port": options.port, "workspace": WORKSPACE });
+    let first_line = json!({
+        "dataDir": data, "host": options.host, "port": options.port, "demoPort": DEMO_PORT,
+        "workspace": WORKSPACE,
+    });
     Service::start(&mut node, &first_line.to_string())
 }
 
@@ -83,6 +87,7 @@ fn print_usage(ready: &Value, data: &Path) {
     for relay in ready["relays"].as_array().into_iter().flatten() {
         println!("  relay {:<4} {}", text(&relay["label"]), text(&relay["url"]));
     }
+    println!("  demo page  {}", text(&ready["demo"]));
     println!("  workspace  {WORKSPACE}\n  data       {}\n", data.display());
     println!("  token      {}\n", text(&ready["token"]));
     println!(

@@ -15,7 +15,7 @@ mod tools;
 mod wasm;
 mod wasm_target;
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, ExitStatus};
 
 use args::Args;
 
@@ -40,6 +40,10 @@ cargo xtask <command>
       --workspace W --sub S --kind human|agent|service --role owner|editor|viewer
       --ttl SECONDS     600
   test [--quick]      everything that CI runs; --quick only what needs no WASM build
+  sim                 simulated worlds of the core, from seeds
+      --seeds N         how many, 20000
+      --seed S          the first, 1: a failing run prints its own
+  bench [OPTIONS]     CPU, latency and wake-ups against a raw floor (bench/README.md), about 11 minutes
 
 Tools are cached in the user's cache folder; YRELAY_TOOLS names another one.";
 
@@ -72,10 +76,29 @@ fn run(args: &mut Args) -> Result<ExitCode> {
             args.finish()?;
             gate::run(quick)
         }
+        Some("sim") => {
+            let seeds = args.value("--seeds")?.unwrap_or_else(|| "20000".to_owned());
+            let first = args.value("--seed")?.unwrap_or_else(|| "1".to_owned());
+            args.finish()?;
+            let mut cargo = Command::new("cargo");
+            cargo.args(["test", "--lib", "worlds"]).env("YRELAY_SEEDS", seeds).env("YRELAY_SEED", first);
+            succeed(process::status(&mut cargo)?)
+        }
+        Some("bench") => {
+            build::worker(&provision::everything()?, build::Mode::Release)?;
+            let mut node = Command::new(tools::node_path());
+            node.arg(tools::root().join("bench").join("run.mjs")).args(args.take_rest());
+            succeed(process::status(&mut node)?)
+        }
         None | Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
         }
         Some(other) => Err(format!("there is no command `{other}`\n\n{USAGE}")),
     }
+}
+
+/// The outcome of a command that has said itself what is wrong.
+fn succeed(status: ExitStatus) -> Result<ExitCode> {
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -41,7 +41,7 @@ pub struct AppendedUpdate {
     pub epoch: u64,
     /// Rows that the document's updates take; many are worth a compaction.
     pub parts: u64,
-    /// When the listener lease ends (R3).
+    /// When the listener lease ends (R3); 0 when `after` was asked.
     pub live_until: u64,
     /// What others appended between the clock asked for and this one; `None` when it is too much.
     pub missed: Option<Vec<Vec<u8>>>,
@@ -63,8 +63,10 @@ impl Db {
         let mut statements = vec![
             append(&entry, &[Guard::Document(epoch)]),
             statement(
-                "INSERT INTO nodes (workspace, path, kind, clock, updated_at, parts, size)
-                 VALUES (?1, ?2, 'document', (SELECT MAX(clock) FROM change_log WHERE workspace = ?1), ?3, ?4, ?5)
+                // The epoch of a new document is its first clock: one that is deleted and made again
+                // under the same path is another document.
+                "INSERT INTO nodes (workspace, path, kind, epoch, clock, updated_at, parts, size)
+                 SELECT ?1, ?2, 'document', MAX(clock), MAX(clock), ?3, ?4, ?5 FROM change_log WHERE workspace = ?1
                  ON CONFLICT (workspace, path) DO UPDATE
                  SET clock = excluded.clock, updated_at = excluded.updated_at,
                      parts = parts + excluded.parts, size = size + excluded.size
@@ -77,26 +79,34 @@ impl Db {
                     Bind::Int(update.len() as u64),
                 ],
             ),
-            live_until(workspace),
+            // A room asks for what it missed and knows its own lease; the REST route is the reverse.
+            match after {
+                Some(after) => statement(
+                    format!(
+                        "{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)
+                         ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"
+                    ),
+                    [Bind::Text(workspace), Bind::Text(path), Bind::Int(after)],
+                ),
+                None => live_until(workspace),
+            },
         ];
-        // Always there, so that the results stand at fixed places.
-        statements.push(statement(
-            format!("{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1) ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"),
-            [Bind::Text(workspace), Bind::Text(path), Bind::Int(after.unwrap_or(MAX_CLOCK))],
-        ));
         for (part, data) in chunks.iter().enumerate() {
             statements.push(insert_part(workspace, path, None, part, data));
         }
         let results = self.batch(statements).await?;
         let appended = Appended::read(&results, 0)?;
         let written = results.row(1).ok_or_else(unreadable)?;
-        let missed = parts_of(&results, 3)?;
+        let (missed, live_until) = match after {
+            Some(_) => (parts_of(&results, 2)?, 0),
+            None => (Vec::new(), lease_of(&results, 2)),
+        };
         Ok(AppendedUpdate {
             clock: appended.clock,
             created: appended.created,
             epoch: written.int("epoch").unwrap_or(0),
             parts: written.int("parts").unwrap_or(0),
-            live_until: lease_of(&results, 2),
+            live_until,
             missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
         })
     }
@@ -127,7 +137,7 @@ impl Db {
                 continue;
             }
             stored.clock = head.int("clock").unwrap_or(0);
-            stored.epoch = head.int("epoch").unwrap_or(0);
+            stored.epoch = head.int("epoch");
             let rows = parts_of(&results, 1)?;
             let last = rows.len() < PAGE_PARTS;
             parts.extend(rows);

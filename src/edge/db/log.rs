@@ -50,7 +50,7 @@ pub struct Entry<'a> {
 pub enum Guard {
     /// The node has this clock.
     Clock(u64),
-    /// A document of this epoch, or no node at all.
+    /// A document, or no node at all; with an epoch, a document of that epoch.
     Document(Option<u64>),
     /// The node exists.
     Exists,
@@ -74,7 +74,7 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
             Guard::Clock(clock) => format!("EXISTS (SELECT 1 {node} AND clock = {clock})"),
             Guard::Document(None) => format!("NOT EXISTS (SELECT 1 {node} AND kind <> 'document')"),
             Guard::Document(Some(epoch)) => {
-                format!("NOT EXISTS (SELECT 1 {node} AND (kind <> 'document' OR epoch <> {epoch}))")
+                format!("EXISTS (SELECT 1 {node} AND kind = 'document' AND epoch = {epoch})")
             }
             Guard::Exists => format!("EXISTS (SELECT 1 {node})"),
             Guard::Missing => format!("NOT EXISTS (SELECT 1 {node})"),

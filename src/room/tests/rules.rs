@@ -10,7 +10,9 @@ use crate::protocol::close::CloseCode;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message};
 use crate::protocol::varint::write_var_uint;
-use crate::room::{Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError};
+use crate::room::{
+    Action, Frame, Persisted, Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError, Stored,
+};
 
 /// The `n`th letter that Yjs client `client` typed into the root text `t`.
 pub fn typed(client: u8, n: u8) -> Vec<u8> {
@@ -67,6 +69,60 @@ fn w2_a16_nothing_is_answered_before_the_load() {
     assert!(sim.take(id).binary.is_empty());
     sim.advance(RoomConfig::default().storage_timeout);
     assert_eq!(sim.take(id).closed, Some(CloseCode::TryLater), "a load that never answers has failed");
+}
+
+/// What the room asks for, in order.
+fn actions(room: &mut Room) -> Vec<Action> {
+    std::iter::from_fn(|| room.poll_action()).collect()
+}
+
+#[test]
+fn w2_an_update_that_is_saved_while_the_document_is_read_is_in_the_answer() {
+    let mut room = Room::new(RoomConfig::default());
+    let ann = room.handle_open(Sim::info("ann"), 0);
+    room.handle_frame(ann, &message::update(&typed(1, 0)), 0);
+    room.handle_text(ann, &flush(1).to_string(), 0);
+    let bob = room.handle_open(Sim::info("bob"), 1);
+    room.handle_frame(bob, &message::sync_step_1(&[0]), 1);
+    let asked = actions(&mut room);
+    let saving = asked.iter().find_map(|action| match action {
+        Action::Persist(persist) => Some(persist.flush),
+        _ => None,
+    });
+    assert!(asked.iter().any(|action| matches!(action, Action::Load { .. })));
+    // The read began before the commit, and its answer comes after that of the commit. An update
+    // that arrives meanwhile is saved as well.
+    let persisted = Persisted { clock: 1, epoch: 0, at: 2, missed: Some(Vec::new()) };
+    room.handle_persisted("doc", saving.unwrap(), Ok(persisted), 2);
+    room.handle_frame(ann, &message::update(&typed(1, 1)), 3);
+    room.handle_text(ann, &flush(2).to_string(), 3);
+    let persisted = Persisted { clock: 2, epoch: 0, at: 4, missed: Some(Vec::new()) };
+    room.handle_persisted("doc", saving.unwrap() + 1, Ok(persisted), 4);
+    let _ = actions(&mut room);
+    room.handle_loaded("doc", Ok(Stored::default()), 5);
+    let both = checkpoint::merge(&[&typed(1, 0), &typed(1, 1)]).unwrap();
+    let answer = Action::SendBinary { to: vec![bob], frame: Frame::Bytes(message::sync_step_2(&both)) };
+    assert!(actions(&mut room).contains(&answer));
+}
+
+#[test]
+fn w9_a_document_is_as_large_as_its_content_however_often_that_is_sent() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    let mut update = vec![1, 1, 1, 0, 4, 1, 1, b't'];
+    write_var_uint(&mut update, 500_000);
+    update.extend([b'x'; 500_000]);
+    update.push(0);
+    for n in 0..100 {
+        sim.frame(a, &message::update(&update));
+        assert_eq!(sim.take(a).closed, None, "repetition {n}");
+    }
+    // Fresh content counts.
+    for client in 2..40 {
+        update[2] = client;
+        sim.frame(a, &message::update(&update));
+    }
+    assert_eq!(sim.take(a).closed, Some(CloseCode::DocumentTooLarge));
 }
 
 #[test]
@@ -476,6 +532,17 @@ fn d3_a_lost_notification_is_made_good_by_the_next_flush() {
 }
 
 #[test]
+fn d3_a_lost_notification_is_made_good_by_the_next_joiner() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.storage.append("doc", &typed(7, 0));
+    sim.take(a);
+    let b = sim.join("bob");
+    assert_eq!(sim.take(a).updates(), [typed(7, 0)], "nobody told the room");
+    assert!(sim.take(b).updates().contains(&typed(7, 0)));
+}
+
+#[test]
 fn d3_a_change_that_comes_while_a_pull_runs_is_pulled_too() {
     let mut sim = Sim::new();
     let a = sim.join("ann");
@@ -485,7 +552,7 @@ fn d3_a_change_that_comes_while_a_pull_runs_is_pulled_too() {
     let second = sim.storage.append("doc", &typed(8, 0));
     sim.change(&second);
     sim.take(a);
-    let stored = crate::room::Stored { updates: vec![typed(7, 0)], clock: 1, epoch: 0 };
+    let stored = crate::room::Stored { updates: vec![typed(7, 0)], clock: 1, epoch: Some(0) };
     sim.storage.silent = false;
     sim.room.handle_pulled("doc", Ok(stored), sim.now);
     sim.advance(0);
@@ -585,9 +652,27 @@ fn w11_another_epoch_is_closed_with_4409() {
     sim.frame(old, &message::sync_step_1(&[0]));
     let inbox = sim.take(old);
     assert_eq!((inbox.closed, inbox.updates().len()), (Some(CloseCode::EpochChanged), 0));
+    sim.storage.append("doc", &typed(1, 0));
     let current = sim.open(SessionInfo { epoch: Some(3), ..Sim::info("ann") });
     sim.frame(current, &message::sync_step_1(&[0]));
     assert_eq!(sim.take(current).closed, None);
+}
+
+#[test]
+fn w11_a_document_that_was_replaced_meanwhile_is_not_merged_with_old_edits() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 1;
+    let a = sim.join("ann");
+    sim.frame(a, &message::update(&typed(2, 0)));
+    sim.storage.rows.clear();
+    sim.storage.epoch = 2;
+    let change = sim.storage.append("doc", &typed(7, 0));
+    sim.change(&change);
+    assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
+    sim.advance(60_000);
+    assert_eq!(sim.storage.whole("doc"), typed(7, 0));
+    assert!(sim.room.is_idle());
 }
 
 #[test]

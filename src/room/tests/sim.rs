@@ -88,7 +88,7 @@ impl Storage {
                 .map(|(_, update)| update.clone())
                 .collect(),
             clock: rows.last().map_or(0, |(clock, _)| *clock),
-            epoch: self.epoch,
+            epoch: (!rows.is_empty()).then_some(self.epoch),
         }
     }
 }

@@ -1,0 +1,23 @@
+// One suite for every relay (support/relays.mjs): what a client sees on the wire.
+import { after, before, describe } from "node:test";
+import { awarenessTests } from "./conformance/awareness.mjs";
+import { frameTests } from "./conformance/frames.mjs";
+import { lifecycleTests } from "./conformance/lifecycle.mjs";
+import { limitTests } from "./conformance/limits.mjs";
+import { signalingTests } from "./conformance/signaling.mjs";
+import { stockTests } from "./conformance/stock.mjs";
+import { upgradeTests } from "./conformance/upgrades.mjs";
+import { RELAYS } from "./support/relays.mjs";
+
+for (const { label, start } of RELAYS) {
+  // Several at once: the longest one waits for more than a minute, and rooms must not mind others.
+  describe(`relay ${label}`, { concurrency: 4 }, () => {
+    let running;
+    before(async () => {
+      running = await start();
+    });
+    after(() => running?.stop());
+    const suites = [stockTests, frameTests, upgradeTests, awarenessTests, signalingTests, limitTests, lifecycleTests];
+    for (const suite of suites) suite(() => running);
+  });
+}

@@ -1,0 +1,183 @@
+// A database and a room that fail or stall on command: what was acknowledged stays, and nothing is
+// applied twice. See support/faulty-worker.mjs.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { FrameClient } from "./support/frame-client.mjs";
+import { HI, STEP_1, isStep1, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
+import { startFaulty } from "./support/faults.mjs";
+import { sleep, until } from "./support/waiting.mjs";
+
+/** The insert that every mutation begins with, the read of a document, the append of an update. */
+const MUTATION = "INSERT INTO change_log";
+const DOCUMENT = "SELECT clock, part, data FROM doc_updates";
+const APPEND = "INSERT INTO doc_updates";
+
+// One at a time: the rules are for the whole stack.
+describe("faults", { concurrency: 1 }, () => {
+  let relay;
+  before(async () => {
+    relay = await startFaulty();
+  });
+  after(() => relay?.stop());
+
+  async function joined(workspace) {
+    const client = await workspace.connect();
+    client.send(STEP_1);
+    await client.next(isStep1);
+    return client;
+  }
+
+  test("D01 an error before the commit leaves nothing; under a key the Worker tries again by itself", async () => {
+    const workspace = await relay.workspace();
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail", times: 1 });
+    const refused = await workspace.rest("PUT", "/nodes/a", { body: 1 });
+    assert.equal(refused.status, 503);
+    assert.ok(refused.headers.get("retry-after"));
+    assert.equal(await workspace.head(), 0);
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail", times: 2 });
+    const made = await workspace.rest("PUT", "/nodes/a", { body: 1, headers: { "idempotency-key": "k" } });
+    assert.deepEqual([made.status, made.json.clock], [201, 1]);
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail" });
+    const given = await workspace.rest("PUT", "/nodes/b", { body: 1, headers: { "idempotency-key": "l" } });
+    assert.equal(given.status, 503);
+    assert.deepEqual(await relay.hits(), [3], "a bounded number of attempts");
+    await relay.faults();
+    assert.equal(await workspace.head(), 1);
+  });
+
+  test("D01 a commit whose answer is lost is one row and one clock, for the Worker's retry and for the client's", async () => {
+    const workspace = await relay.workspace();
+    const put = () => workspace.rest("PUT", "/nodes/a", { body: { n: 1 }, headers: { "idempotency-key": "key-1" } });
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail_after", times: 1 });
+    const first = await put();
+    assert.deepEqual([first.status, first.json.clock], [201, 1]);
+    await relay.faults();
+    const again = await put();
+    assert.deepEqual([again.status, again.json.clock, again.headers.get("idempotency-replayed")], [201, 1, "true"]);
+    const rows = await relay.sql("SELECT clock, op_key FROM change_log WHERE workspace = ?", workspace.id);
+    assert.deepEqual(rows.map(({ clock }) => clock), [1]);
+  });
+
+  test("D01 an update whose append is committed and not answered is stored, and its text is there once", async () => {
+    const workspace = await relay.workspace();
+    const a = await joined(workspace);
+    await relay.faults({ on: "d1", match: APPEND, how: "fail_after", times: 1 });
+    a.send(HI);
+    a.say({ type: "flush", id: 1 });
+    assert.deepEqual(await a.nextText(), { type: "flush_failed", id: 1, reason: "storage_unavailable" });
+    const { type, clock } = await a.settled().catch(() => ({}));
+    assert.equal(type, "receipt");
+    assert.equal(await workspace.text(), "hi");
+    const { json } = await workspace.rest("GET", "/changes");
+    assert.deepEqual(json.changes.map((change) => change.clock), Array.from({ length: clock }, (_, index) => index + 1));
+    await relay.faults();
+  });
+
+  test("D02 while D1 stalls REST answers 503 in time, editing goes on, and afterwards everything is stored once", async () => {
+    const workspace = await relay.workspace();
+    const [a, b] = [await joined(workspace), await joined(workspace)];
+    const stream = workspace.stream();
+    await relay.faults({ on: "d1", how: "stall" });
+    const writes = Promise.all(["a", "b", "c"].map((name) => workspace.rest("PUT", `/nodes/${name}`, { body: 1 })));
+    for (let n = 0; n < 10; n += 1) {
+      const frame = updateFrame(textUpdate(1 + n, 1)).toString("hex");
+      (n % 2 ? a : b).send(frame);
+      assert.equal(await (n % 2 ? b : a).next(isUpdate), frame);
+      await sleep(300);
+    }
+    a.say({ type: "flush", id: "during" });
+    for (const answer of await writes) {
+      assert.equal(answer.status, 503);
+      assert.ok(Number(answer.headers.get("retry-after")) > 0);
+    }
+    assert.equal((await a.nextText(({ id }) => id === "during")).type, "flush_failed");
+    await relay.faults();
+    await until(async () => (await a.settled()).type === "receipt", "a receipt after the stall");
+    assert.equal((await workspace.text()).length, 10);
+    const head = await workspace.head();
+    const { json } = await workspace.rest("GET", "/changes");
+    assert.deepEqual(json.changes.map(({ kind }) => kind).filter((kind) => kind !== "update"), [], "no refused write happened");
+    const stored = await relay.sql("SELECT COUNT(*) AS n FROM doc_updates WHERE workspace = ?", workspace.id);
+    assert.ok(stored[0].n <= head, "each flush is stored once");
+    await stream.reaches(head);
+    assert.deepEqual(stream.clocks, Array.from({ length: head }, (_, index) => index + 1));
+  });
+
+  test("R07 a load that fails closes with 1013 and leaves the stored bytes as they are", async () => {
+    const workspace = await relay.workspace();
+    const a = await joined(workspace);
+    a.send(HI);
+    await a.settled();
+    await a.close();
+    const stored = () => relay.sql("SELECT clock, part, data FROM doc_updates WHERE workspace = ?", workspace.id);
+    const before = await stored();
+    await relay.faults({ on: "d1", match: DOCUMENT, how: "fail", times: 1 });
+    const b = await workspace.connect();
+    b.send(STEP_1);
+    assert.equal((await b.closing()).code, 1013);
+    assert.deepEqual(b.frames.filter(isStep2), [], "never an empty document in place of a stored one");
+    assert.deepEqual(await stored(), before);
+    const c = await joined(workspace);
+    assert.deepEqual(c.frames.filter(isStep2).map((frame) => frame.includes("6869")), [true]);
+    c.send(updateFrame(textUpdate(7, 3)));
+    await c.settled();
+    assert.equal(await workspace.text(), "xxxhi");
+  });
+
+  test("R07 who edits while the load fails loses nothing", async () => {
+    const workspace = await relay.workspace();
+    const a = await joined(workspace);
+    a.send(HI);
+    await a.settled();
+    await a.close();
+    await relay.faults({ on: "d1", match: DOCUMENT, how: "fail", times: 1 });
+    const b = await workspace.connect();
+    b.send(updateFrame(textUpdate(7, 3)));
+    b.send(STEP_1);
+    await b.closing();
+    await until(async () => (await workspace.text()) === "xxxhi", "both edits");
+  });
+
+  test("I06 O04 a room that cannot be told never fails a write, and the feed has the change", async () => {
+    const workspace = await relay.workspace();
+    const a = await joined(workspace);
+    a.say({ type: "hello", changes: true });
+    await a.settled();
+    const stream = workspace.stream();
+    // Both attempts of the notify call fail.
+    await relay.faults({ on: "room", match: "/changed", how: "fail" });
+    const answer = await workspace.rest("PUT", "/nodes/a", { body: 1 });
+    assert.deepEqual([answer.status, answer.json.clock], [201, 1]);
+    await until(async () => (await relay.hits())[0] === 2, "one bounded retry");
+    await stream.reaches(1);
+    // One failure: the retry tells the room.
+    await relay.faults({ on: "room", match: "/changed", how: "fail", times: 1 });
+    assert.equal((await workspace.rest("PUT", "/nodes/b", { body: 1 })).status, 201);
+    assert.equal((await a.nextText(({ type }) => type === "change")).clock, 2);
+    await relay.faults();
+    assert.deepEqual(stream.clocks, [1, 2]);
+  });
+
+  test("O04 an upgrade that the room fails is answered with 503 and not tried again", async () => {
+    const workspace = await relay.workspace();
+    await workspace.scope();
+    await relay.faults({ on: "room", match: "/connect", how: "fail", times: 1 });
+    await assert.rejects(workspace.connect(), (error) => error.status === 503);
+    assert.deepEqual(await relay.hits(), [1]);
+    await relay.faults();
+    await joined(workspace);
+  });
+
+  test("D4 with D1 down two clients still meet, and D1 gets the edit when it is back", async () => {
+    const workspace = await relay.workspace();
+    const url = `${workspace.url("d")}?token=${await workspace.scope()}`;
+    await relay.faults({ on: "d1", how: "fail" });
+    const [a, b] = [relay.opened(await FrameClient.open(url)), relay.opened(await FrameClient.open(url))];
+    b.send("03");
+    await b.settled();
+    a.send(HI);
+    assert.equal(await b.next(isUpdate), HI);
+    await relay.faults();
+    await until(async () => (await workspace.text()) === "hi", "the edit in D1");
+  });
+});

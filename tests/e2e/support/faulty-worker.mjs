@@ -1,0 +1,92 @@
+// Runs inside workerd in place of the built Worker, which it wraps: D1 and the room fail or stall
+// when a test says so. Local runs only; nothing of it ships.
+//
+// `PUT /__test/faults` sets the rules: [{on, match, how, times}]. `on` is "d1" or "room"; `match` is a
+// part of an SQL text or of a call's address; `how` is "fail" (nothing happens), "fail_after" (it
+// happens, the answer is lost) or "stall" (until the rules change; then it fails). `times` counts
+// down. `GET` returns the rules with their hits. `POST /__test/sql` runs a statement.
+import Built, { Room as BuiltRoom } from "./index.js";
+
+let rules = [];
+
+function rule(on, subject) {
+  const found = rules.find((one) => one.on === on && one.times > 0 && subject.includes(one.match));
+  if (found) {
+    found.times -= 1;
+    found.hits += 1;
+  }
+  return found;
+}
+
+/** Runs `call`, unless a rule says otherwise. */
+async function faulty(on, subject, message, call) {
+  const found = rule(on, subject);
+  if (!found) return call();
+  if (found.how === "fail_after") await call();
+  // Polled, not signalled: a promise of one request must not be settled by another.
+  while (found.how === "stall" && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
+  // As D1 does: what the Worker classifies is the cause.
+  throw new Error(message, { cause: new Error(message.replace("D1_ERROR: ", "")) });
+}
+
+// The names of the two classes are those that the Worker checks a binding for.
+class D1Database {
+  constructor(inner) {
+    this.inner = inner;
+    this.texts = new WeakMap();
+  }
+
+  prepare(sql) {
+    const { texts } = this;
+    const remember = (statement) => {
+      texts.set(statement, sql);
+      const { bind } = statement;
+      statement.bind = (...values) => remember(bind.apply(statement, values));
+      return statement;
+    };
+    return remember(this.inner.prepare(sql));
+  }
+
+  batch(statements) {
+    const sql = statements.map((statement) => this.texts.get(statement)).join(";\n");
+    return faulty("d1", sql, "D1_ERROR: Network connection lost.", () => this.inner.batch(statements));
+  }
+}
+
+class DurableObjectNamespace {
+  constructor(inner) {
+    this.inner = inner;
+  }
+
+  getByName(name, options) {
+    const stub = this.inner.getByName(name, options);
+    const message = "Durable Object reset because its code was updated.";
+    return { fetch: (input, init) => faulty("room", input.url ?? String(input), message, () => stub.fetch(input, init)) };
+  }
+}
+
+function wrap(env) {
+  const wrapped = { ...env, DB: new D1Database(env.DB) };
+  if (env.ROOM) wrapped.ROOM = new DurableObjectNamespace(env.ROOM);
+  return wrapped;
+}
+
+export const Room = new Proxy(BuiltRoom, {
+  construct: (target, [state, env], newTarget) => Reflect.construct(target, [state, wrap(env)], newTarget),
+});
+
+export default {
+  async fetch(request, env, context) {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/__test/faults") {
+      if (request.method === "PUT") rules = (await request.json()).map((one) => ({ times: Infinity, hits: 0, match: "", ...one }));
+      return Response.json(rules);
+    }
+    if (pathname === "/__test/sql") {
+      const { sql, binds = [] } = await request.json();
+      const { results } = await env.DB.prepare(sql).bind(...binds).all();
+      return Response.json(results);
+    }
+    return new Built(context, wrap(env)).fetch(request);
+  },
+};

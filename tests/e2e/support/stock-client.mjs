@@ -1,0 +1,40 @@
+// The stock y-websocket provider, as an application uses it.
+import WebSocket from "ws";
+import { WebsocketProvider } from "y-websocket";
+import * as Y from "yjs";
+import { PATIENCE, until } from "./waiting.mjs";
+
+/**
+ * Connects the stock provider to a document and waits until it is synced. `connects` counts the
+ * sockets that it opened, `texts` holds every text frame it was sent.
+ */
+export async function stockClient(workspace, { document = "d", role, sub, doc = new Y.Doc() } = {}) {
+  const token = await workspace.scope({ role, sub });
+  const client = { doc, connects: 0, texts: [], closes: [] };
+  class Counted extends WebSocket {
+    constructor(...args) {
+      super(...args);
+      client.connects += 1;
+      this.on("message", (data, isBinary) => isBinary || client.texts.push(String(data)));
+      this.on("close", (code) => client.closes.push(code));
+    }
+  }
+  client.provider = new WebsocketProvider(workspace.relay.url, `${workspace.id}/${document}`, doc, {
+    params: { token },
+    WebSocketPolyfill: Counted,
+    disableBc: true,
+  });
+  client.awareness = client.provider.awareness;
+  client.destroy = () => {
+    client.provider.destroy();
+    doc.destroy();
+  };
+  workspace.relay.opened({ stop: client.destroy });
+  try {
+    await until(() => client.provider.synced, "a stock client is synced", PATIENCE);
+  } catch (error) {
+    client.destroy();
+    throw error;
+  }
+  return client;
+}
