@@ -2,6 +2,7 @@
 // browser's EventSource would hide exactly that, and reconnect by itself.
 import assert from "node:assert/strict";
 import { request } from "node:http";
+import WebSocket from "ws";
 
 /** How long a reader waits for something that has to come, in ms. */
 const WAIT_LIMIT = 20_000;
@@ -115,6 +116,15 @@ export class Reader {
   #wake() {
     for (const wake of this.#waiting.splice(0)) wake();
   }
+}
+
+/** A person's socket in a room, which makes the room live. */
+export async function openSocket(api, workspace, document) {
+  const person = api.actor("person", "human", { [workspace]: "editor" });
+  const { json } = await person.post(`/api/workspaces/${workspace}/tokens`, { purpose: "relay" });
+  const socket = new WebSocket(`${api.stack.relays[0].url}/${workspace}/${document}?token=${json.token}`);
+  await new Promise((settle, reject) => socket.once("open", settle).once("error", reject));
+  return socket;
 }
 
 /**
