@@ -18,7 +18,7 @@ use worker::{
 
 use super::config::Config;
 use super::db::Db;
-use super::socket::Sockets;
+use super::socket::{Queued, Sockets};
 use super::{clock, guard, room_calls, room_storage, socket};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
@@ -178,19 +178,33 @@ impl Shell {
             }
             Action::SendBinary { to, frame } => match (frame, input) {
                 // The very buffer that came in goes out again, without a copy.
-                (Frame::Input, Some(buffer)) => socket::send_binary(&self.sockets.borrow(), &to, buffer),
+                (Frame::Input, Some(buffer)) => {
+                    let queued = socket::send_binary(&self.sockets.borrow(), &to, buffer);
+                    self.note_queued(&queued);
+                }
                 (Frame::Input, None) => {}
                 // One copy out of WASM memory for all receivers.
                 (Frame::Bytes(bytes), _) => {
                     let buffer = Uint8Array::from(bytes.as_slice()).buffer();
-                    socket::send_binary(&self.sockets.borrow(), &to, &buffer);
+                    let queued = socket::send_binary(&self.sockets.borrow(), &to, &buffer);
+                    self.note_queued(&queued);
                 }
             },
-            Action::SendText { to, text } => socket::send_text(&self.sockets.borrow(), &to, &text),
+            Action::SendText { to, text } => {
+                let queued = socket::send_text(&self.sockets.borrow(), &to, &text);
+                self.note_queued(&queued);
+            }
             Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
                 let work = room_storage::run(Rc::clone(self), action);
                 wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
             }
+        }
+    }
+
+    /// Tells the room who does not keep up. What it asks for is done by the running `drain`.
+    fn note_queued(&self, queued: &[Queued]) {
+        for (session, bytes) in queued {
+            self.core.borrow_mut().handle_queued(*session, *bytes, clock::now());
         }
     }
 

@@ -64,30 +64,41 @@ pub fn attach(socket: &WebSocket, text: &str) {
     let _ = raw.serialize_attachment(text);
 }
 
-/// Sends a frame to several sockets. One that is closing fails alone (R05).
-pub fn send_binary(sockets: &Sockets, to: &[SessionId], frame: &ArrayBuffer) {
-    for socket in to.iter().filter_map(|session| sockets.get(session)) {
+/// Sends a frame to several sockets, and returns which of them have how much in their queues. One
+/// that is closing fails alone (R05).
+pub fn send_binary(sockets: &Sockets, to: &[SessionId], frame: &ArrayBuffer) -> Vec<Queued> {
+    send(sockets, to, |socket| socket.send_with_array_buffer(frame))
+}
+
+/// Sends a text to several sockets, likewise.
+pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) -> Vec<Queued> {
+    send(sockets, to, |socket| socket.send_with_str(text))
+}
+
+/// A socket and the bytes that it has not taken yet.
+pub type Queued = (SessionId, u64);
+
+fn send(
+    sockets: &Sockets,
+    to: &[SessionId],
+    send: impl Fn(&web_sys::WebSocket) -> std::result::Result<(), JsValue>,
+) -> Vec<Queued> {
+    let mut queued = Vec::new();
+    for session in to {
+        let Some(socket) = sockets.get(session) else { continue };
         let raw: &web_sys::WebSocket = socket.as_ref();
-        let _ = raw.send_with_array_buffer(frame);
+        let _ = send(raw);
+        // A queue of some frames is how a burst looks; only a growing one is worth the room's time.
+        let bytes = u64::from(raw.buffered_amount());
+        if bytes > WORTH_TELLING {
+            queued.push((*session, bytes));
+        }
     }
+    queued
 }
 
-/// Sends a text to several sockets.
-pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
-    for socket in to.iter().filter_map(|session| sockets.get(session)) {
-        let _ = socket.send_with_str(text);
-    }
-}
-
-/// Answers a client's close frame, which the platform leaves to us. Without it the client waits
-/// until the object hibernates, and then reports 1006 for a clean close.
-pub fn answer_close(socket: &JsValue, code: f64, reason: &str) {
-    let raw: &web_sys::WebSocket = socket.unchecked_ref();
-    let code = code as u16;
-    // 1005 says that the client named no code; it must not be sent. A socket that is closed
-    // already, or was lost, refuses: nothing is left to answer.
-    let _ = if code == NO_CODE { raw.close() } else { raw.close_with_code_and_reason(code, reason) };
-}
+/// Queued bytes from which the room is told.
+const WORTH_TELLING: u64 = 1024 * 1024;
 
 fn attachment(socket: &JsValue) -> Option<Attachment> {
     let raw: &Attachable = socket.unchecked_ref();

@@ -184,7 +184,7 @@ impl Room {
         }
         let members = document.members.clone();
         for update in updates {
-            self.relayed(&members, update.len(), now);
+            self.relayed(&members, now);
             self.send_binary(members.clone(), Frame::Bytes(message::update(update)));
         }
     }
@@ -231,6 +231,9 @@ impl Room {
             failed.extend(joining.into_iter().map(|(session, _)| session));
         }
         for (session, step_2, step_1) in frames {
+            if let Some(joiner) = self.sessions.get_mut(&session) {
+                joiner.largest = joiner.largest.max(step_2.len() as u64);
+            }
             self.send_binary(vec![session], Frame::Bytes(step_2));
             self.send_binary(vec![session], Frame::Bytes(step_1));
         }
@@ -333,7 +336,7 @@ impl Room {
         let Some(document) = self.documents.get_mut(path) else { return };
         let members = document.members.clone();
         for delivery in document.outbox.take_due(&members, now) {
-            self.relayed(&delivery.to, delivery.frame.len(), now);
+            self.relayed(&delivery.to, now);
             self.send_binary(delivery.to, Frame::Bytes(delivery.frame));
         }
         let overdue = self

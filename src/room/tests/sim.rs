@@ -160,6 +160,12 @@ impl Sim {
         self.inboxes.get_mut(&id).unwrap().closed.get_or_insert(CloseCode::Done);
     }
 
+    /// The shell says how much is queued for a connection.
+    pub fn queued(&mut self, id: SessionId, bytes: u64) {
+        self.room.handle_queued(id, bytes, self.now);
+        self.drain(None);
+    }
+
     pub fn change(&mut self, change: &Change) {
         self.room.handle_change(change, self.now);
         self.drain(None);
