@@ -12,7 +12,7 @@ use crate::api::credentials::upgrade_credentials;
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::role::Role;
-use crate::api::token::{Purpose, refuse_upgrade, verify_scope_token};
+use crate::api::token::{Purpose, open_scope_token, refuse_upgrade};
 use crate::room::{SessionInfo, SessionKind};
 
 /// The document that binary frames on the workspace channel belong to.
@@ -31,13 +31,13 @@ pub async fn upgrade(
     let protocols = header(request, "Sec-WebSocket-Protocol");
     let credentials = upgrade_credentials(&call.query, protocols.as_deref()).map_err(Problem::from)?;
     let now_s = clock::now_s();
-    let claims = verify_scope_token(call.config.public_key()?, &credentials.token, Purpose::Relay, now_s);
-    let claims = match claims {
-        Ok(claims) => claims,
+    let token = match open_scope_token(&credentials.token, Purpose::Relay, now_s) {
+        Ok(token) => token,
         Err(error) => {
             return Err(refuse_upgrade(error, &credentials.token, call.config.api_secret()?, now_s));
         }
     };
+    let claims = call.config.verify_scope_token(token).await?;
     claims.require_workspace(workspace).map_err(Problem::from)?;
     let epoch = match call.query.value("epoch")? {
         Some(text) => Some(

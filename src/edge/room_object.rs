@@ -4,7 +4,7 @@
 
 #![allow(missing_docs, reason = "the macro exports the handlers without any")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(super) struct Shell {
     core: RefCell<Core>,
     sockets: RefCell<Sockets>,
     timer: RefCell<Option<Timer>>,
+    /// What `busy` says of the object now.
+    busy: Cell<bool>,
     /// Drawn when the object is constructed, so that a test can tell whether it was built anew.
     instance: String,
 }
@@ -58,14 +60,23 @@ impl DurableObject for Room {
         }
         let config = Config::read(&env);
         let (mut attachments, mut sockets) = (Vec::new(), Sockets::default());
-        for (attachment, socket) in socket::restore(&state) {
-            sockets.insert(attachment.id, socket);
-            attachments.push(attachment);
+        let raw_state = JsValue::from(state.as_raw());
+        if busy::is_set(&raw_state) {
+            // The WASM instance was reset under a room that had something to save (D1b). Nobody may
+            // get a receipt for what is lost now: clients connect again and bring it back.
+            socket::restart_all(&state);
+            busy::set(&raw_state, false);
+        } else {
+            for (attachment, socket) in socket::restore(&state) {
+                sockets.insert(attachment.id, socket);
+                attachments.push(attachment);
+            }
         }
         let shell = Rc::new(Shell {
             workspace: state.id().name().unwrap_or_default(),
             db: Db::open(&env),
-            raw_state: JsValue::from(state.as_raw()),
+            raw_state,
+            busy: Cell::new(false),
             core: RefCell::new(Core::restore(config.room(), attachments, clock::now())),
             sockets: RefCell::new(sockets),
             timer: RefCell::new(None),
@@ -211,6 +222,9 @@ impl Shell {
     /// One timer, for the earliest thing that is due (D1a). A later one is replaced.
     fn arm(self: &Rc<Self>) {
         let due = self.core.borrow().poll_timeout();
+        if self.busy.replace(due.is_some()) != due.is_some() {
+            busy::set(&self.raw_state, due.is_some());
+        }
         let mut timer = self.timer.borrow_mut();
         match (due, timer.as_ref()) {
             (None, None) => return,
@@ -242,5 +256,22 @@ impl Shell {
 
     pub(super) fn log(&self, what: &str, error: &dyn std::fmt::Debug) {
         console_error!("room {}: {what}: {error:?}", self.workspace);
+    }
+}
+
+/// A mark on the object's state that says that the room has something to do. The state outlives a
+/// reset of the WASM instance and does not outlive hibernation, which a busy room does not enter.
+mod busy {
+    use js_sys::Reflect;
+    use wasm_bindgen::JsValue;
+
+    const MARK: &str = "yrelayBusy";
+
+    pub fn is_set(state: &JsValue) -> bool {
+        Reflect::get(state, &JsValue::from_str(MARK)).is_ok_and(|mark| mark.is_truthy())
+    }
+
+    pub fn set(state: &JsValue, busy: bool) {
+        let _ = Reflect::set(state, &JsValue::from_str(MARK), &JsValue::from_bool(busy));
     }
 }

@@ -5,6 +5,7 @@ use js_sys::{ArrayBuffer, Reflect};
 use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
+use crate::protocol::close::CloseCode;
 use crate::protocol::sorted::SortedMap;
 use crate::room::{Attachment, SessionId};
 
@@ -34,12 +35,18 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
                 restored.push((attachment, socket));
             }
             None => {
-                let _ = socket
-                    .close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
+                let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
             }
         }
     }
     restored
+}
+
+/// Closes every open socket with 1012: clients come back at once.
+pub fn restart_all(state: &State) {
+    for socket in state.get_websockets() {
+        let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
+    }
 }
 
 /// The session of a socket. The property is there as long as the object lives in memory; after
@@ -100,10 +107,23 @@ fn send(
 /// Queued bytes from which the room is told.
 const WORTH_TELLING: u64 = 1024 * 1024;
 
+/// Answers a client's close frame, which the platform leaves to us. Without it the client waits
+/// until the object hibernates, and then reports 1006 for a clean close.
+pub fn answer_close(socket: &JsValue, code: f64, reason: &str) {
+    let raw: &web_sys::WebSocket = socket.unchecked_ref();
+    let code = code as u16;
+    // 1005 says that the client named no code; it must not be sent. A socket that is closed
+    // already, or was lost, refuses: nothing is left to answer.
+    let _ = if code == NO_CODE { raw.close() } else { raw.close_with_code_and_reason(code, reason) };
+}
+
 fn attachment(socket: &JsValue) -> Option<Attachment> {
     let raw: &Attachable = socket.unchecked_ref();
     Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
+
+/// The code of a close frame without one.
+const NO_CODE: u16 = 1005;
 
 /// The code of a close frame without one.
 const NO_CODE: u16 = 1005;

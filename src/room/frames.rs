@@ -17,7 +17,9 @@ impl Room {
     /// A binary frame from a connection. Everything in it is checked before anything of it is used.
     pub fn handle_frame(&mut self, id: SessionId, frame: &[u8], now: Timestamp) {
         self.expire(now);
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if !self.sessions.contains_key(&id) {
+            return;
+        }
         if frame.len() > MAX_FRAME_BYTES {
             return self.close(
                 id,
