@@ -15,6 +15,10 @@ use crate::api::role::Role;
 use crate::api::token::{Purpose, open_scope_token, refuse_upgrade};
 use crate::room::{SessionInfo, SessionKind};
 
+/// How long an upgrade waits to learn whether the workspace is there. A client takes a relay that is
+/// silent for 10 s for a dead one.
+const LOOKUP_DEADLINE_MS: u64 = 2_000;
+
 /// The document that binary frames on the workspace channel belong to.
 const DEFAULT_DOCUMENT: &str = "main";
 
@@ -48,7 +52,7 @@ pub async fn upgrade(
     };
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
-        && let Ok(head) = db.head(workspace.as_str()).await
+        && let Ok(head) = db.within(LOOKUP_DEADLINE_MS).head(workspace.as_str()).await
     {
         match head {
             Some(head) if !head.deleted => {}

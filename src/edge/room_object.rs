@@ -166,10 +166,17 @@ impl Shell {
 
     /// Does everything that the room asks, then arms the timer. `input` is the frame just handed in.
     fn drain(self: &Rc<Self>, input: Option<&ArrayBuffer>) {
+        let mut flushes = Vec::new();
         loop {
             let next = self.core.borrow_mut().poll_action();
-            let Some(action) = next else { break };
-            self.perform(action, input);
+            match next {
+                Some(Action::Persist(flush)) => flushes.push(flush),
+                Some(action) => self.perform(action, input),
+                None => break,
+            }
+        }
+        for together in flushes.chunks(FLUSHED_TOGETHER) {
+            self.spawn(room_storage::save_all(Rc::clone(self), together.to_vec()));
         }
         self.arm();
     }
@@ -206,8 +213,7 @@ impl Shell {
                 self.note_queued(&queued);
             }
             Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
-                let work = room_storage::run(Rc::clone(self), action);
-                wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
+                self.spawn(room_storage::run(Rc::clone(self), action));
             }
         }
     }
@@ -245,7 +251,11 @@ impl Shell {
                 shell.with(Core::handle_timeout);
             }
         };
-        wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), fire));
+        self.spawn(fire);
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
     }
 
     /// Panics on purpose: the test of D1b asks for it through the development route.
@@ -258,6 +268,9 @@ impl Shell {
         console_error!("room {}: {what}: {error:?}", self.workspace);
     }
 }
+
+/// Documents whose updates are stored in one transaction: four statements each.
+const FLUSHED_TOGETHER: usize = 20;
 
 /// A mark on the object's state that says that the room has something to do. The state outlives a
 /// reset of the WASM instance and does not outlive hibernation, which a busy room does not enter.

@@ -125,9 +125,6 @@ fn attachment(socket: &JsValue) -> Option<Attachment> {
 /// The code of a close frame without one.
 const NO_CODE: u16 = 1005;
 
-/// The code of a close frame without one.
-const NO_CODE: u16 = 1005;
-
 fn key() -> JsValue {
     thread_local! {
         // Made once: a string that crosses into JavaScript is decoded each time.

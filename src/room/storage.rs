@@ -290,6 +290,18 @@ impl Room {
         for path in due {
             self.work_on(&path, now);
         }
+        // A flush costs a round trip to D1: what other documents have pending goes along.
+        if self.actions.iter().any(|action| matches!(action, Action::Persist(_))) {
+            let pending: Vec<String> = self
+                .documents
+                .iter()
+                .filter(|(_, document)| !document.tail.is_empty())
+                .map(|(path, _)| path.clone())
+                .collect();
+            for path in pending {
+                self.flush(&path, true, now);
+            }
+        }
         let documents = self.documents.values().filter_map(Document::timeout);
         let stale = self.sessions.values().filter_map(|session| session.stale_since);
         self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
@@ -312,17 +324,8 @@ impl Room {
         if let Some(flush) = document.tail.overdue(now) {
             self.on_persist_failed(path, flush, StoreError::Unavailable, now);
         }
+        self.flush(path, false, now);
         let Some(document) = self.documents.get_mut(path) else { return };
-        if let Some(flush) = document.tail.start(now, &self.config) {
-            self.actions.push_back(Action::Persist(Persist {
-                document: path.to_owned(),
-                epoch: document.epoch,
-                update: flush.update,
-                actor: flush.actor,
-                flush: flush.flush,
-                after: document.clock,
-            }));
-        }
         match document.pull {
             Pull::Idle if document.announced > document.clock && !document.members.is_empty() => {
                 self.pull(path, 0, now);
@@ -345,6 +348,20 @@ impl Room {
             .is_some_and(|document| matches!(document.view, View::Loading { until, .. } if until <= now));
         if overdue {
             self.fail_joining(path, StoreError::Unavailable, now);
+        }
+    }
+
+    fn flush(&mut self, path: &str, early: bool, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        if let Some(flush) = document.tail.start(now, early, &self.config) {
+            self.actions.push_back(Action::Persist(Persist {
+                document: path.to_owned(),
+                epoch: document.epoch,
+                update: flush.update,
+                actor: flush.actor,
+                flush: flush.flush,
+                after: document.clock,
+            }));
         }
     }
 

@@ -387,7 +387,7 @@ fn w9_r10_a_connection_that_does_not_read_is_closed_and_the_rest_go_on() {
     let (a, b, c) = (sim.join("ann"), sim.join("bob"), sim.join("cy"));
     sim.queued(b, bound);
     assert_eq!(sim.inboxes[&b].closed, None);
-    sim.queued(b, bound + 3);
+    sim.queued(b, bound + 100);
     assert_eq!(sim.inboxes[&b].closed, Some(CloseCode::TryLater));
     sim.take(c);
     sim.frame(a, &message::update(&typed(1, 0)));
@@ -405,7 +405,7 @@ fn w9_a_joiner_may_take_its_time_to_read_a_large_document() {
     let a = sim.join("ann");
     sim.queued(a, large.len() as u64);
     assert_eq!(sim.inboxes[&a].closed, None);
-    sim.queued(a, large.len() as u64 + RoomConfig::default().max_queued_bytes + 3);
+    sim.queued(a, large.len() as u64 + RoomConfig::default().max_queued_bytes + 100);
     assert_eq!(sim.inboxes[&a].closed, Some(CloseCode::TryLater));
 }
 
@@ -435,6 +435,18 @@ fn d1_edits_are_saved_within_two_seconds_and_announced() {
     assert_eq!((&told["clock"], &told["kind"], &told["actor"]), (&json!(1), &json!("update"), &json!("ann")));
     sim.advance(60_000);
     assert_eq!((sim.storage.persists, sim.room.poll_timeout()), (1, None), "a24: nothing periodic");
+}
+
+#[test]
+fn d1_documents_are_flushed_together() {
+    let mut sim = Sim::new();
+    for n in 0..5 {
+        let id = sim.open(SessionInfo { document: format!("doc{n}"), ..Sim::info("ann") });
+        sim.frame(id, &message::update(&typed(1, 0)));
+        sim.now += 300;
+    }
+    sim.advance(2_000);
+    assert_eq!(sim.batches, [5], "one round trip");
 }
 
 #[test]
