@@ -124,6 +124,3 @@ async fn ready(call: &Call<'_>) -> Answer {
     call.db()?.head("").await.map_err(|error| respond::storage(&error))?;
     respond::json(200, &Health { status: "ok" })
 }
-
-/// Batches of one sweep. A run may make 1,000 queries on the paid plan and 50 on the free one.
-const MAX_SWEEP_BATCHES: usize = 2;
