@@ -32,13 +32,13 @@ impl<V> Table<V> {
 
     /// Sets the value of `client`, and says whether it had none.
     pub fn insert(&mut self, client: u64, value: V) -> bool {
-        if let Some(old) = self.get_mut(client) {
-            *old = value;
-            return false;
+        let end = self.values.len();
+        let place = place(&mut self.places, client, end);
+        match self.values.get_mut(place) {
+            Some(old) => *old = value,
+            None => self.values.push(value),
         }
-        add(&mut self.places, client, self.values.len());
-        self.values.push(value);
-        true
+        place == end
     }
 
     /// Changes the value of `client`, which begins as the default.
@@ -46,13 +46,14 @@ impl<V> Table<V> {
     where
         V: Default,
     {
-        if let Some(value) = self.get_mut(client) {
-            return change(value);
+        let end = self.values.len();
+        let place = place(&mut self.places, client, end);
+        if place == end {
+            self.values.push(V::default());
         }
-        let mut value = V::default();
-        change(&mut value);
-        add(&mut self.places, client, self.values.len());
-        self.values.push(value);
+        if let Some(value) = self.values.get_mut(place) {
+            change(value);
+        }
     }
 
     /// Highest client first, as Yjs writes them: that is the cheaper order to integrate.
@@ -67,9 +68,10 @@ fn find(places: &BTreeMap<u64, usize>, client: u64) -> Option<usize> {
     places.get(&client).copied()
 }
 
+/// The place of `client`, which is `new` if it had none.
 #[inline(never)]
-fn add(places: &mut BTreeMap<u64, usize>, client: u64, place: usize) {
-    places.insert(client, place);
+fn place(places: &mut BTreeMap<u64, usize>, client: u64, new: usize) -> usize {
+    *places.entry(client).or_insert(new)
 }
 
 #[inline(never)]

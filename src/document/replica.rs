@@ -476,9 +476,7 @@ impl Queue<'_> {
     }
 
     fn set_waits(&mut self, client: u64, waits: bool) {
-        if let Some(parts) = self.structs.get_mut(client) {
-            parts.waits = waits;
-        }
+        self.structs.change(client, |parts| parts.waits = waits);
     }
 }
 
