@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::jwt::{self, Signing, Verifier};
+use super::jwt;
 use super::limits::MIN_SECRET_BYTES;
 use super::path::WorkspaceId;
 use super::problem::{Problem, ProblemCode};
@@ -152,7 +152,7 @@ impl fmt::Debug for ApiSecret {
 /// Why configured key material cannot be used. Found at start, not at the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyError {
-    /// Not a key of 32 bytes in unpadded base64url, or not a point of the curve.
+    /// Not 32 bytes in unpadded base64url.
     NotAKey,
     /// An HS256 secret needs 32 bytes: make one with `openssl rand -base64 32`.
     SecretTooShort,
@@ -174,7 +174,7 @@ impl std::error::Error for KeyError {}
 /// # Errors
 /// See [`AuthError`].
 pub fn verify_api_token(secret: &ApiSecret, token: &str, now_s: u64) -> Result<Actor, AuthError> {
-    let claims = jwt::open(token, &Verifier::Hmac(&secret.0))?;
+    let claims = jwt::open_hs256(token, &secret.0)?;
     claims.require_audience(API_AUDIENCE)?;
     let exp = claims.require_time(now_s)?;
     let sub = claims.subject()?.to_owned();
@@ -201,7 +201,7 @@ pub fn mint_api_token(secret: &ApiSecret, actor: &Actor) -> Result<String, AuthE
         "exp": actor.exp,
         "workspaces": Value::Object(roles.collect()),
     });
-    let token = jwt::seal(&claims, &Signing::Hmac(&secret.0))?;
+    let token = jwt::seal_hs256(&claims, &secret.0)?;
     verify_api_token(secret, &token, 0).map(|_| token)
 }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn sealed(claims: &serde_json::Value) -> Result<Actor, AuthError> {
-        let token = jwt::seal(claims, &Signing::Hmac(&secret().0)).unwrap();
+        let token = jwt::seal_hs256(claims, &secret().0).unwrap();
         verify_api_token(&secret(), &token, NOW)
     }
 

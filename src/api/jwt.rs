@@ -1,11 +1,12 @@
 //! A strict reader and writer of compact JSON Web Tokens, for exactly two algorithms.
 //!
 //! It is small on purpose: three segments of unpadded base64url, one pinned algorithm for each
-//! key, the signature before the claims, and no header that could name another key. The
-//! cryptography is that of RustCrypto and dalek. Why no ready-made reader: see `Cargo.toml`.
+//! key, the signature before the claims, and no header that could name another key. HS256 is
+//! computed here; Ed25519 is computed by the shell's platform, which has it built in, so this
+//! module only takes such tokens apart and puts them together. Why no ready-made reader: see
+//! `Cargo.toml`.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
-use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value};
 use sha2::Sha256;
@@ -13,48 +14,74 @@ use sha2::Sha256;
 use super::auth::AuthError;
 use super::limits::{MAX_SUBJECT_BYTES, MAX_TOKEN_BYTES, NOT_BEFORE_LEEWAY_SECONDS};
 
-/// A key that checks signatures of one algorithm.
-pub(super) enum Verifier<'a> {
+/// How a token is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Algorithm {
     /// EdDSA over Ed25519.
-    Ed25519(&'a VerifyingKey),
-    /// HS256.
-    Hmac(&'a [u8]),
+    Ed25519,
+    /// HMAC with SHA-256.
+    Hs256,
 }
 
-/// A key that makes signatures of one algorithm.
-pub(super) enum Signing<'a> {
-    /// EdDSA over Ed25519.
-    Ed25519(&'a SigningKey),
-    /// HS256.
-    Hmac(&'a [u8]),
+/// A token of the right form and algorithm, whose signature nobody has checked.
+pub(super) struct Unverified<'a> {
+    /// What is signed: header and claims as they stand in the token.
+    pub(super) message: &'a str,
+    /// The bytes of the signature.
+    pub(super) signature: Vec<u8>,
+    claims: &'a str,
 }
 
-/// The claims of a token whose algorithm and signature are right. Nothing else is checked yet.
-pub(super) fn open(token: &str, verifier: &Verifier<'_>) -> Result<Claims, AuthError> {
-    if token.is_empty() {
-        return Err(AuthError::Missing);
+impl<'a> Unverified<'a> {
+    /// Takes a token apart.
+    pub(super) fn read(token: &'a str, algorithm: Algorithm) -> Result<Self, AuthError> {
+        if token.is_empty() {
+            return Err(AuthError::Missing);
+        }
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(AuthError::Malformed);
+        }
+        let (message, signature) = token.rsplit_once('.').ok_or(AuthError::Malformed)?;
+        let (header, claims) = message.split_once('.').ok_or(AuthError::Malformed)?;
+        check_header(&decode_object(header)?, algorithm)?;
+        Ok(Self { message, signature: decode(signature)?, claims })
     }
-    if token.len() > MAX_TOKEN_BYTES {
-        return Err(AuthError::Malformed);
+
+    /// The claims. Nothing of them may leave the process before the signature is known to be good.
+    pub(super) fn claims(&self) -> Result<Claims, AuthError> {
+        decode_object(self.claims).map(Claims)
     }
-    let (message, signature) = token.rsplit_once('.').ok_or(AuthError::Malformed)?;
-    let (header, claims) = message.split_once('.').ok_or(AuthError::Malformed)?;
-    check_header(&decode_object(header)?, verifier.algorithm())?;
-    verifier.verify(message.as_bytes(), &decode(signature)?)?;
-    decode_object(claims).map(Claims)
 }
 
-/// Makes a token of these claims.
-pub(super) fn seal(claims: &Value, signing: &Signing<'_>) -> Result<String, AuthError> {
-    let algorithm = signing.algorithm();
-    let header = format!("{{\"alg\":\"{algorithm}\",\"typ\":\"JWT\"}}");
-    let mut token = Base64UrlUnpadded::encode_string(header.as_bytes());
-    token.push('.');
-    token.push_str(&Base64UrlUnpadded::encode_string(claims.to_string().as_bytes()));
-    let signature = signing.sign(token.as_bytes())?;
-    token.push('.');
-    token.push_str(&Base64UrlUnpadded::encode_string(&signature));
-    Ok(token)
+/// The claims of an HS256 token whose signature is right. Nothing else is checked yet.
+pub(super) fn open_hs256(token: &str, secret: &[u8]) -> Result<Claims, AuthError> {
+    let unverified = Unverified::read(token, Algorithm::Hs256)?;
+    // In constant time, in `verify_slice`.
+    mac(secret, unverified.message.as_bytes())?
+        .verify_slice(&unverified.signature)
+        .map_err(|_| AuthError::BadSignature)?;
+    unverified.claims()
+}
+
+/// Makes an HS256 token of these claims.
+pub(super) fn seal_hs256(claims: &Value, secret: &[u8]) -> Result<String, AuthError> {
+    let message = message(claims, Algorithm::Hs256);
+    let signature = mac(secret, message.as_bytes())?.finalize().into_bytes();
+    Ok(attach(&message, &signature))
+}
+
+/// What there is to sign: the header and these claims.
+pub(super) fn message(claims: &Value, algorithm: Algorithm) -> String {
+    let header = format!("{{\"alg\":\"{}\",\"typ\":\"JWT\"}}", algorithm.name());
+    let mut message = Base64UrlUnpadded::encode_string(header.as_bytes());
+    message.push('.');
+    message.push_str(&Base64UrlUnpadded::encode_string(claims.to_string().as_bytes()));
+    message
+}
+
+/// The token of a message and its signature.
+pub(super) fn attach(message: &str, signature: &[u8]) -> String {
+    format!("{message}.{}", Base64UrlUnpadded::encode_string(signature))
 }
 
 /// The claims of a token. They are read one by one and not by derived code, which would be 20 KB
@@ -115,42 +142,13 @@ pub(super) fn is_subject(sub: &str) -> bool {
     (1..=MAX_SUBJECT_BYTES).contains(&sub.len()) && !sub.chars().any(char::is_control)
 }
 
-impl Verifier<'_> {
-    const fn algorithm(&self) -> &'static str {
+impl Algorithm {
+    /// The `alg` of its tokens.
+    const fn name(self) -> &'static str {
         match self {
-            Self::Ed25519(_) => ED25519,
-            Self::Hmac(_) => HS256,
+            Self::Ed25519 => "EdDSA",
+            Self::Hs256 => "HS256",
         }
-    }
-
-    fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), AuthError> {
-        match self {
-            Self::Ed25519(key) => {
-                let signature = Signature::from_slice(signature).map_err(|_| AuthError::BadSignature)?;
-                // Strict: also refuses the weak keys that make one signature fit many messages.
-                key.verify_strict(message, &signature).map_err(|_| AuthError::BadSignature)
-            }
-            Self::Hmac(secret) => {
-                // In constant time, in `verify_slice`.
-                mac(secret, message)?.verify_slice(signature).map_err(|_| AuthError::BadSignature)
-            }
-        }
-    }
-}
-
-impl Signing<'_> {
-    const fn algorithm(&self) -> &'static str {
-        match self {
-            Self::Ed25519(_) => ED25519,
-            Self::Hmac(_) => HS256,
-        }
-    }
-
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, AuthError> {
-        Ok(match self {
-            Self::Ed25519(key) => key.sign(message).to_bytes().to_vec(),
-            Self::Hmac(secret) => mac(secret, message)?.finalize().into_bytes().to_vec(),
-        })
     }
 }
 
@@ -162,13 +160,13 @@ fn mac(secret: &[u8], message: &[u8]) -> Result<Hmac<Sha256>, AuthError> {
 
 /// Hints at keys (`jwk`, `jku`, `kid`, `x5c`) are ignored. `crit` lists extensions that a reader
 /// has to know to be allowed to accept the token: we know none.
-fn check_header(header: &Map<String, Value>, algorithm: &str) -> Result<(), AuthError> {
+fn check_header(header: &Map<String, Value>, algorithm: Algorithm) -> Result<(), AuthError> {
     let typ = header.get("typ").map_or(Some("JWT"), Value::as_str);
     if header.contains_key("crit") || !typ.is_some_and(|typ| typ.eq_ignore_ascii_case("JWT")) {
         return Err(AuthError::Malformed);
     }
     match header.get("alg").and_then(Value::as_str) {
-        Some(alg) if alg == algorithm => Ok(()),
+        Some(alg) if alg == algorithm.name() => Ok(()),
         Some(_) => Err(AuthError::WrongAlgorithm),
         None => Err(AuthError::Malformed),
     }
@@ -186,12 +184,10 @@ fn decode_object(segment: &str) -> Result<Map<String, Value>, AuthError> {
     }
 }
 
-const ED25519: &str = "EdDSA";
-const HS256: &str = "HS256";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ed25519_dalek::{Signature, Signer, SigningKey};
     use serde_json::json;
 
     const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -204,7 +200,7 @@ mod tests {
     }
 
     fn read(token: &str) -> Result<Value, AuthError> {
-        open(token, &Verifier::Hmac(SECRET)).map(|claims| Value::Object(claims.0))
+        open_hs256(token, SECRET).map(|claims| Value::Object(claims.0))
     }
 
     #[test]
@@ -214,7 +210,7 @@ mod tests {
         )
         .unwrap();
         let token = "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-        let claims = open(token, &Verifier::Hmac(&key)).unwrap().0;
+        let claims = open_hs256(token, &key).unwrap().0;
         assert_eq!((&claims["iss"], &claims["exp"]), (&"joe".into(), &1_300_819_380.into()));
     }
 
@@ -226,12 +222,18 @@ mod tests {
             .unwrap();
         let key = SigningKey::from_bytes(&seed);
         let message = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc";
-        let signature = Signing::Ed25519(&key).sign(message.as_bytes()).unwrap();
+        let signature = key.sign(message.as_bytes());
+        let token = attach(message, &signature.to_bytes());
         assert_eq!(
-            Base64UrlUnpadded::encode_string(&signature),
+            token.rsplit_once('.').unwrap().1,
             "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
         );
-        assert_eq!(Verifier::Ed25519(&key.verifying_key()).verify(message.as_bytes(), &signature), Ok(()));
+        let unverified = Unverified::read(&token, Algorithm::Ed25519).unwrap();
+        let signature = Signature::from_slice(&unverified.signature).unwrap();
+        let verifying = key.verifying_key();
+        assert!(verifying.verify_strict(unverified.message.as_bytes(), &signature).is_ok());
+        // Its payload is a sentence, which is no set of claims.
+        assert_eq!(unverified.claims().err(), Some(AuthError::Malformed));
     }
 
     #[test]
@@ -242,8 +244,8 @@ mod tests {
         }
         // The classic confusion: an HS256 token made with the bytes of a public key as its secret.
         let public = SigningKey::from_bytes(&[7; 32]).verifying_key();
-        let token = seal(&json!({}), &Signing::Hmac(public.as_bytes())).unwrap();
-        let opened = open(&token, &Verifier::Ed25519(&public));
+        let token = seal_hs256(&json!({}), public.as_bytes()).unwrap();
+        let opened = Unverified::read(&token, Algorithm::Ed25519);
         assert_eq!(opened.err(), Some(AuthError::WrongAlgorithm));
     }
 

@@ -48,6 +48,7 @@ mod tests {
             let _ = super::route::route("POST", &text);
             let _ = super::accept::negotiate(Some(&text));
             let _ = super::auth::verify_api_token(&secret, &text, 0);
+            let _ = super::token::open_scope_token(&text, super::token::Purpose::Relay, 0);
             let _ = super::credentials::bearer(Some(&text));
             let _ = super::idempotency::IdempotencyKey::parse(Some(&text));
             let _ = super::media::require_media(Some(&text), &super::media::JSON_TYPES);

@@ -1,16 +1,18 @@
 //! Scope tokens: short-lived, for one workspace and one purpose, verified offline (A2).
 //!
 //! The Worker signs them with an Ed25519 key; a relay holds only the public key, so a relay that
-//! is taken over can make none.
+//! is taken over can make none. The arithmetic is the platform's (WebCrypto): it is there anyway,
+//! it is faster, and in Rust it would be 30 KB of wasm. So a token is made and read in two steps,
+//! with the shell's call in between: [`scope_token_input`], sign, [`seal_scope_token`]; and
+//! [`open_scope_token`], verify, [`UnverifiedScope::accept`].
 
 use std::fmt;
 
 use base64ct::{Base64UrlUnpadded, Encoding};
-use ed25519_dalek::{SigningKey, VerifyingKey};
 use serde_json::json;
 
 use super::auth::{Actor, ApiSecret, AuthError, KeyError, verify_api_token};
-use super::jwt::{self, Signing, Verifier};
+use super::jwt::{self, Algorithm, Unverified};
 use super::limits::SCOPE_TOKEN_SECONDS;
 use super::path::WorkspaceId;
 use super::problem::{Problem, ProblemCode};
@@ -88,60 +90,51 @@ impl ScopeClaims {
     }
 }
 
-/// The Worker's signing key.
+/// The seed of the Worker's signing key.
 #[derive(Clone)]
-pub struct ScopeSigningKey(SigningKey);
+pub struct ScopeSeed([u8; KEY_BYTES]);
 
-impl ScopeSigningKey {
+impl ScopeSeed {
     /// Reads the seed: 32 bytes in base64url without padding.
     ///
     /// # Errors
     /// [`KeyError::NotAKey`].
-    pub fn from_seed(seed: &str) -> Result<Self, KeyError> {
-        key_bytes(seed).map(|seed| Self(SigningKey::from_bytes(&seed)))
-    }
-
-    /// The key for the relays.
-    #[must_use]
-    pub fn public_key(&self) -> ScopePublicKey {
-        ScopePublicKey(self.0.verifying_key())
-    }
-}
-
-impl fmt::Debug for ScopeSigningKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ScopeSigningKey(..)")
-    }
-}
-
-/// The key that verifies scope tokens. It is not a secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScopePublicKey(VerifyingKey);
-
-impl ScopePublicKey {
-    /// Reads a key: 32 bytes in base64url without padding, the `x` of its JWK.
-    ///
-    /// # Errors
-    /// [`KeyError::NotAKey`], also for the points of small order that any signature would fit.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
-        let key = VerifyingKey::from_bytes(&key_bytes(text)?).map_err(|_| KeyError::NotAKey)?;
-        if key.is_weak() { Err(KeyError::NotAKey) } else { Ok(Self(key)) }
+        parse_key(text).map(Self)
+    }
+
+    /// The private key in the form that platforms import (PKCS #8 of RFC 8410).
+    #[must_use]
+    pub fn pkcs8(&self) -> Vec<u8> {
+        [&PKCS8_PREFIX[..], &self.0[..]].concat()
     }
 }
 
-impl fmt::Display for ScopePublicKey {
-    /// As [`ScopePublicKey::parse`] reads it.
+impl fmt::Debug for ScopeSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&Base64UrlUnpadded::encode_string(self.0.as_bytes()))
+        f.write_str("ScopeSeed(..)")
     }
 }
 
-/// Makes a scope token.
+/// Reads the bytes of a key: 32 bytes in base64url without padding, as a seed is configured and as
+/// `x` of a public JWK. Whether a public key is a point of the curve is for the platform to say.
+///
+/// # Errors
+/// [`KeyError::NotAKey`].
+pub fn parse_key(text: &str) -> Result<[u8; KEY_BYTES], KeyError> {
+    let mut bytes = [0; KEY_BYTES];
+    match Base64UrlUnpadded::decode(text, &mut bytes) {
+        Ok(decoded) if decoded.len() == KEY_BYTES => Ok(bytes),
+        _ => Err(KeyError::NotAKey),
+    }
+}
+
+/// The first two segments of a scope token: the bytes to sign.
 ///
 /// # Errors
 /// The error that the reader of this token would give.
-pub fn mint_scope_token(key: &ScopeSigningKey, claims: &ScopeClaims) -> Result<String, AuthError> {
-    // Not by verifying the result: that would double the work of the Worker.
+pub fn scope_token_input(claims: &ScopeClaims) -> Result<String, AuthError> {
+    // Not by reading the result: that would double the work of the Worker.
     check_purpose(claims.purpose, claims.kind)?;
     if !jwt::is_subject(&claims.sub) {
         return Err(AuthError::Malformed);
@@ -157,34 +150,65 @@ pub fn mint_scope_token(key: &ScopeSigningKey, claims: &ScopeClaims) -> Result<S
     if let (Some(jti), Some(members)) = (&claims.jti, wire.as_object_mut()) {
         members.insert("jti".to_owned(), jti.as_str().into());
     }
-    jwt::seal(&wire, &Signing::Ed25519(&key.0))
+    Ok(jwt::message(&wire, Algorithm::Ed25519))
 }
 
-/// Checks a scope token for one purpose; `now_s` is in seconds. Compare the workspace next, with
-/// [`ScopeClaims::require_workspace`].
+/// The scope token of what [`scope_token_input`] gave and its signature.
+#[must_use]
+pub fn seal_scope_token(input: &str, signature: &[u8; SIGNATURE_BYTES]) -> String {
+    jwt::attach(input, signature)
+}
+
+/// Takes a scope token apart for one purpose and checks everything but the signature; `now_s` is in
+/// seconds. What is wrong with the claims is told by [`UnverifiedScope::accept`], after the
+/// signature: a forgery does not learn what a good token would have said.
 ///
 /// # Errors
-/// See [`AuthError`].
-pub fn verify_scope_token(
-    key: &ScopePublicKey,
-    token: &str,
-    purpose: Purpose,
-    now_s: u64,
-) -> Result<ScopeClaims, AuthError> {
-    let claims = jwt::open(token, &Verifier::Ed25519(&key.0))?;
-    claims.require_audience(purpose.audience())?;
-    let exp = claims.require_time(now_s)?;
-    let kind = ActorKind::parse(claims.text("kind")?).ok_or(AuthError::Malformed)?;
-    check_purpose(purpose, kind)?;
-    Ok(ScopeClaims {
-        purpose,
-        workspace: WorkspaceId::parse(claims.text("ws")?).map_err(|_| AuthError::Malformed)?,
-        sub: claims.subject()?.to_owned(),
-        kind,
-        role: Role::parse(claims.text("role")?).ok_or(AuthError::Malformed)?,
-        exp,
-        jti: claims.optional_text("jti")?.map(str::to_owned),
-    })
+/// What can be told without the claims: [`AuthError::Missing`], [`AuthError::Malformed`],
+/// [`AuthError::WrongAlgorithm`], and [`AuthError::BadSignature`] for one of another length.
+pub fn open_scope_token(token: &str, purpose: Purpose, now_s: u64) -> Result<UnverifiedScope, AuthError> {
+    let unverified = Unverified::read(token, Algorithm::Ed25519)?;
+    let claims = read_claims(&unverified, purpose, now_s);
+    let signature = unverified.signature.try_into().map_err(|_| AuthError::BadSignature)?;
+    Ok(UnverifiedScope { input: unverified.message.to_owned(), signature, claims })
+}
+
+/// A scope token whose signature is not checked yet; until then nobody sees its claims.
+#[must_use]
+pub struct UnverifiedScope {
+    input: String,
+    signature: [u8; SIGNATURE_BYTES],
+    claims: Result<ScopeClaims, AuthError>,
+}
+
+impl UnverifiedScope {
+    /// The bytes that are signed.
+    #[must_use]
+    pub const fn input(&self) -> &str {
+        self.input.as_str()
+    }
+
+    /// The signature to check over [`UnverifiedScope::input`], with the public key.
+    #[must_use]
+    pub const fn signature(&self) -> &[u8; SIGNATURE_BYTES] {
+        &self.signature
+    }
+
+    /// The claims, if the platform found the signature good. Compare the workspace next, with
+    /// [`ScopeClaims::require_workspace`].
+    ///
+    /// # Errors
+    /// [`AuthError::BadSignature`] before any other, so that an expired forgery does not ask for a
+    /// fresh token; see [`AuthError`] for the others.
+    pub fn accept(self, signature_is_good: bool) -> Result<ScopeClaims, AuthError> {
+        if signature_is_good { self.claims } else { Err(AuthError::BadSignature) }
+    }
+}
+
+impl fmt::Debug for UnverifiedScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("UnverifiedScope(..)")
+    }
 }
 
 /// The answer to a relay upgrade whose token failed. Where the API secret is at hand (the Worker,
@@ -209,13 +233,32 @@ const fn check_purpose(purpose: Purpose, kind: ActorKind) -> Result<(), AuthErro
     }
 }
 
-fn key_bytes(text: &str) -> Result<[u8; 32], KeyError> {
-    let mut bytes = [0; 32];
-    match Base64UrlUnpadded::decode(text, &mut bytes) {
-        Ok(decoded) if decoded.len() == 32 => Ok(bytes),
-        _ => Err(KeyError::NotAKey),
-    }
+fn read_claims(unverified: &Unverified<'_>, purpose: Purpose, now_s: u64) -> Result<ScopeClaims, AuthError> {
+    let claims = unverified.claims()?;
+    claims.require_audience(purpose.audience())?;
+    let exp = claims.require_time(now_s)?;
+    let kind = ActorKind::parse(claims.text("kind")?).ok_or(AuthError::Malformed)?;
+    check_purpose(purpose, kind)?;
+    Ok(ScopeClaims {
+        purpose,
+        workspace: WorkspaceId::parse(claims.text("ws")?).map_err(|_| AuthError::Malformed)?,
+        sub: claims.subject()?.to_owned(),
+        kind,
+        role: Role::parse(claims.text("role")?).ok_or(AuthError::Malformed)?,
+        exp,
+        jti: claims.optional_text("jti")?.map(str::to_owned),
+    })
 }
+
+/// Bytes of a seed and of a public key.
+pub const KEY_BYTES: usize = 32;
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// What stands before the seed in the PKCS #8 form: a sequence of version 0, the algorithm
+/// 1.3.101.112, and the seed in an octet string in an octet string.
+const PKCS8_PREFIX: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 /// Names a purpose in the body of `POST …/tokens`.
 impl std::str::FromStr for Purpose {
@@ -232,13 +275,39 @@ impl std::str::FromStr for Purpose {
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::{Signature, Signer, SigningKey};
+
     use super::*;
     use crate::api::auth::mint_api_token;
 
     const NOW: u64 = 1_796_000_000;
+    const SEED: &str = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A";
 
-    fn key() -> ScopeSigningKey {
-        ScopeSigningKey::from_seed("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap()
+    fn key() -> SigningKey {
+        SigningKey::from_bytes(&parse_key(SEED).unwrap())
+    }
+
+    /// What the platform does between the two steps of making a token.
+    fn mint(claims: &ScopeClaims) -> Result<String, AuthError> {
+        let input = scope_token_input(claims)?;
+        Ok(seal_scope_token(&input, &key().sign(input.as_bytes()).to_bytes()))
+    }
+
+    /// What the platform does between the two steps of reading one.
+    fn verify_with(
+        key: &SigningKey,
+        token: &str,
+        purpose: Purpose,
+        now_s: u64,
+    ) -> Result<ScopeClaims, AuthError> {
+        let unverified = open_scope_token(token, purpose, now_s)?;
+        let signature = Signature::from_bytes(unverified.signature());
+        let good = key.verifying_key().verify_strict(unverified.input().as_bytes(), &signature).is_ok();
+        unverified.accept(good)
+    }
+
+    fn verify(token: &str, purpose: Purpose, now_s: u64) -> Result<ScopeClaims, AuthError> {
+        verify_with(&key(), token, purpose, now_s)
     }
 
     fn workspace(text: &str) -> WorkspaceId {
@@ -254,20 +323,16 @@ mod tests {
         ScopeClaims::grant(&actor(ActorKind::Human), &workspace("w1"), Purpose::Relay, NOW).unwrap()
     }
 
-    fn verify(token: &str, purpose: Purpose, now_s: u64) -> Result<ScopeClaims, AuthError> {
-        verify_scope_token(&key().public_key(), token, purpose, now_s)
-    }
-
     #[test]
     fn a2_a_token_holds_one_workspace_one_subject_one_role_for_ten_minutes() {
         let claims = relay_claims();
-        let token = mint_scope_token(&key(), &claims).unwrap();
+        let token = mint(&claims).unwrap();
         assert_eq!(verify(&token, Purpose::Relay, NOW + 599), Ok(claims.clone()));
         assert_eq!(verify(&token, Purpose::Relay, NOW + 600), Err(AuthError::Expired));
         assert_eq!((claims.role, claims.require_workspace(&workspace("w1"))), (Role::Editor, Ok(())));
         assert_eq!(claims.require_workspace(&workspace("w2")), Err(AuthError::WrongWorkspace));
         let with_id = ScopeClaims { jti: Some("x".to_owned()), ..claims };
-        let token = mint_scope_token(&key(), &with_id).unwrap();
+        let token = mint(&with_id).unwrap();
         assert_eq!(verify(&token, Purpose::Relay, NOW), Ok(with_id));
     }
 
@@ -282,10 +347,10 @@ mod tests {
 
     #[test]
     fn a2_purposes_and_keys_are_not_interchangeable() {
-        let token = mint_scope_token(&key(), &relay_claims()).unwrap();
+        let token = mint(&relay_claims()).unwrap();
         assert_eq!(verify(&token, Purpose::Stream, NOW), Err(AuthError::WrongAudience));
-        let other = ScopeSigningKey(SigningKey::from_bytes(&[9; 32])).public_key();
-        assert_eq!(verify_scope_token(&other, &token, Purpose::Relay, NOW), Err(AuthError::BadSignature));
+        let other = SigningKey::from_bytes(&[9; 32]);
+        assert_eq!(verify_with(&other, &token, Purpose::Relay, NOW), Err(AuthError::BadSignature));
         let secret = ApiSecret::new(&[5; 32]).unwrap();
         assert_eq!(verify_api_token(&secret, &token, NOW), Err(AuthError::WrongAlgorithm));
         let api = mint_api_token(&secret, &actor(ActorKind::Human)).unwrap();
@@ -298,9 +363,9 @@ mod tests {
         let refused = ScopeClaims::grant(&agent, &workspace("w1"), Purpose::Relay, NOW).unwrap_err();
         assert_eq!(refused.status(), 403);
         let forged = ScopeClaims { kind: ActorKind::Agent, ..relay_claims() };
-        assert_eq!(mint_scope_token(&key(), &forged), Err(AuthError::AgentOnRelay));
+        assert_eq!(mint(&forged), Err(AuthError::AgentOnRelay));
         let stream = ScopeClaims::grant(&agent, &workspace("w1"), Purpose::Stream, NOW).unwrap();
-        let stream = mint_scope_token(&key(), &stream).unwrap();
+        let stream = mint(&stream).unwrap();
         let secret = ApiSecret::new(&[5; 32]).unwrap();
         let api = mint_api_token(&secret, &agent).unwrap();
         for token in [stream, api] {
@@ -313,7 +378,7 @@ mod tests {
 
     #[test]
     fn every_changed_character_of_a_token_is_noticed() {
-        let token = mint_scope_token(&key(), &relay_claims()).unwrap();
+        let token = mint(&relay_claims()).unwrap();
         for (at, original) in token.char_indices() {
             let changed = if original == 'A' { 'B' } else { 'A' };
             let mut forged = token.clone();
@@ -323,17 +388,46 @@ mod tests {
     }
 
     #[test]
+    fn a_bad_signature_is_told_before_anything_that_the_claims_say() {
+        let token = mint(&relay_claims()).unwrap();
+        let (message, _) = token.rsplit_once('.').unwrap();
+        let forged = seal_scope_token(message, &[1; SIGNATURE_BYTES]);
+        for (purpose, now_s) in [(Purpose::Relay, NOW), (Purpose::Relay, u64::MAX), (Purpose::Stream, NOW)] {
+            assert_eq!(verify(&forged, purpose, now_s), Err(AuthError::BadSignature));
+        }
+        assert_eq!(verify(&token, Purpose::Relay, u64::MAX), Err(AuthError::Expired));
+        // Claims that cannot be read are no different.
+        let unreadable = format!("{}.e30x", message.split_once('.').unwrap().0);
+        let forged = seal_scope_token(&unreadable, &[1; SIGNATURE_BYTES]);
+        assert_eq!(verify(&forged, Purpose::Relay, NOW), Err(AuthError::BadSignature));
+        let signed = seal_scope_token(&unreadable, &key().sign(unreadable.as_bytes()).to_bytes());
+        assert_eq!(verify(&signed, Purpose::Relay, NOW), Err(AuthError::Malformed));
+        // Platforms refuse to look at a signature of another length.
+        for length in [0, 32, 63, 65] {
+            let short = jwt::attach(message, &vec![1; length]);
+            assert_eq!(verify(&short, Purpose::Relay, NOW), Err(AuthError::BadSignature), "{length}");
+        }
+        let opened = open_scope_token(&token, Purpose::Relay, NOW).unwrap();
+        assert_eq!(format!("{opened:?}"), "UnverifiedScope(..)");
+    }
+
+    #[test]
     fn keys_are_read_strictly_and_secrets_are_not_printed() {
-        let public = key().public_key();
-        assert_eq!(public.to_string(), "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
-        assert_eq!(ScopePublicKey::parse(&public.to_string()), Ok(public));
+        let public = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+        assert_eq!(parse_key(public), Ok(key().verifying_key().to_bytes()));
         let zero = "A".repeat(43);
         for bad in ["", "AAAA", &"A".repeat(44), &format!("{zero}="), &"!".repeat(43)] {
-            assert_eq!(ScopePublicKey::parse(bad), Err(KeyError::NotAKey), "{bad}");
-            assert!(ScopeSigningKey::from_seed(bad).is_err(), "{bad}");
+            assert_eq!(parse_key(bad), Err(KeyError::NotAKey), "{bad}");
+            assert!(ScopeSeed::parse(bad).is_err(), "{bad}");
         }
-        // A point of small order: everything would verify under it.
-        assert_eq!(ScopePublicKey::parse(&zero), Err(KeyError::NotAKey));
-        assert_eq!(format!("{:?}", key()), "ScopeSigningKey(..)");
+        assert_eq!(format!("{:?}", ScopeSeed::parse(SEED).unwrap()), "ScopeSeed(..)");
+    }
+
+    #[test]
+    fn the_example_key_of_rfc_8410_has_the_pkcs8_form_of_the_rfc() {
+        // Section 10.3 of the RFC, the key without attributes.
+        let expected = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp-K06_nwoy_HU--CXqI9EdVhC";
+        let seed = ScopeSeed::parse("1O5y2_kTWErVttjx92n4rTr-fCjL8dT74Jeoj0R1WEI").unwrap();
+        assert_eq!(Base64UrlUnpadded::encode_string(&seed.pkcs8()), expected);
     }
 }

@@ -3,9 +3,8 @@
 //! Works on the encoding. No document is built, so nothing is lost that yrs would not keep
 //! (bigint, minus zero, the order of keys), and the cost is that of reading the bytes once.
 
-use std::collections::BTreeMap;
-
 use super::error::DocumentError;
+use super::index::{Table, order};
 use super::replica::Replica;
 use super::splice::{ClientWriter, Piece, write_tail};
 use super::walk::{Body, Id, Parent, Struct, Visitor, walk};
@@ -62,10 +61,11 @@ pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
     let mut holes = Holes::default();
     walk(update, &mut holes)?;
     let mut out = Vec::new();
-    write_var_uint(&mut out, holes.complete.len() as u64);
-    for (client, end) in holes.complete.iter().rev() {
-        write_var_uint(&mut out, *client);
-        write_var_uint(&mut out, u64::from(*end));
+    let clients = holes.complete.clients();
+    write_var_uint(&mut out, clients.len() as u64);
+    for client in clients {
+        write_var_uint(&mut out, client);
+        write_var_uint(&mut out, u64::from(holes.complete(client)));
     }
     Ok(out)
 }
@@ -75,8 +75,8 @@ pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
 pub fn has_hole(update: &[u8]) -> Result<bool, DocumentError> {
     let mut holes = Holes::default();
     walk(update, &mut holes)?;
-    let complete = |client| holes.complete.get(client).copied().unwrap_or(0);
-    Ok(holes.gap || holes.wanted.iter().any(|(client, end)| *end > complete(client)))
+    let wanted = |client| holes.wanted.get(client).copied().unwrap_or(0);
+    Ok(holes.gap || holes.wanted.clients().into_iter().any(|client| wanted(client) > holes.complete(client)))
 }
 
 /// `bytes` in slices of at most `max` bytes (at least 1), for storage with a limit on values.
@@ -84,10 +84,10 @@ pub fn chunks(bytes: &[u8], max: usize) -> impl Iterator<Item = &[u8]> {
     bytes.chunks(max.max(1))
 }
 
-fn read_state_vector(bytes: &[u8]) -> Result<BTreeMap<u64, u32>, DecodeError> {
+fn read_state_vector(bytes: &[u8]) -> Result<Table<u32>, DecodeError> {
     super::validate::validate_state_vector(bytes)?;
     let mut reader = Reader::new(bytes);
-    let mut known = BTreeMap::new();
+    let mut known = Table::default();
     for _ in 0..reader.var_uint()? {
         let client = reader.var_uint()?;
         known.insert(client, u32::try_from(reader.var_uint()?).unwrap_or(u32::MAX));
@@ -98,8 +98,8 @@ fn read_state_vector(bytes: &[u8]) -> Result<BTreeMap<u64, u32>, DecodeError> {
 /// Everything that some updates hold, by client.
 #[derive(Default)]
 struct Merge<'a> {
-    structs: BTreeMap<u64, Vec<Piece<'a>>>,
-    deletes: BTreeMap<u64, Vec<(u32, u32)>>,
+    structs: Table<Vec<Piece<'a>>>,
+    deletes: Table<Vec<(u32, u32)>>,
 }
 
 impl<'a> Merge<'a> {
@@ -113,43 +113,49 @@ impl<'a> Merge<'a> {
 
     /// Drops what is at or past the end of its client. Ends fall between structs.
     fn cut(&mut self, end: impl Fn(u64) -> u32) {
-        self.structs.retain(|client, pieces| {
-            pieces.retain(|piece| piece.end <= end(*client));
-            !pieces.is_empty()
-        });
-        self.deletes.retain(|client, ranges| {
-            ranges.iter_mut().for_each(|range| range.1 = range.1.min(end(*client)));
-            ranges.retain(|(start, end)| start < end);
-            !ranges.is_empty()
-        });
+        for client in self.structs.clients() {
+            let end = end(client);
+            self.structs.change(client, |pieces| pieces.retain(|piece| piece.end <= end));
+        }
+        for client in self.deletes.clients() {
+            let end = end(client);
+            self.deletes.change(client, |ranges| {
+                ranges.retain(|range| range.0 < end);
+                ranges.iter_mut().for_each(|range| range.1 = range.1.min(end));
+            });
+        }
     }
 
-    fn write(self) -> Result<Vec<u8>, DecodeError> {
+    fn write(&self) -> Result<Vec<u8>, DecodeError> {
         let mut blocks = Vec::new();
         let mut clients: u64 = 0;
-        // Highest client first, as Yjs writes them: that is the cheaper order to integrate.
-        for (client, mut pieces) in self.structs.into_iter().rev() {
-            // Stable: of two structs with one id the earlier update's is kept.
-            pieces.sort_by_key(|piece| piece.clock);
+        for client in self.structs.clients() {
+            let pieces = self.structs.get(client).map_or(&[][..], Vec::as_slice);
             let mut writer = ClientWriter::new(client);
-            for piece in &pieces {
+            for piece in in_order(pieces, |piece| piece.clock) {
                 writer.add(piece)?;
             }
             clients = clients.saturating_add(u64::from(writer.finish(&mut blocks)));
         }
         let mut out = Vec::with_capacity(blocks.len().saturating_add(16));
         write_var_uint(&mut out, clients);
-        out.extend_from_slice(&blocks);
-        write_var_uint(&mut out, self.deletes.len() as u64);
-        for (client, ranges) in self.deletes.into_iter().rev() {
-            let ranges = union(ranges);
-            write_var_uint(&mut out, client);
-            write_var_uint(&mut out, ranges.len() as u64);
+        out.append(&mut blocks);
+        clients = 0;
+        for client in self.deletes.clients() {
+            let ranges = union(self.deletes.get(client).map_or(&[][..], Vec::as_slice));
+            if ranges.is_empty() {
+                continue;
+            }
+            clients = clients.saturating_add(1);
+            write_var_uint(&mut blocks, client);
+            write_var_uint(&mut blocks, ranges.len() as u64);
             for (start, end) in ranges {
-                write_var_uint(&mut out, u64::from(start));
-                write_var_uint(&mut out, u64::from(end.saturating_sub(start)));
+                write_var_uint(&mut blocks, u64::from(start));
+                write_var_uint(&mut blocks, u64::from(end.saturating_sub(start)));
             }
         }
+        write_var_uint(&mut out, clients);
+        out.append(&mut blocks);
         Ok(out)
     }
 }
@@ -157,23 +163,28 @@ impl<'a> Merge<'a> {
 impl<'a> Visitor<'a> for Merge<'a> {
     fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
         if !matches!(part.body, Body::Skip) {
-            self.structs.entry(part.id.client).or_default().push(Piece::of(part));
+            self.structs.change(part.id.client, |pieces| pieces.push(Piece::of(part)));
         }
         Ok(())
     }
 
     fn visit_delete(&mut self, first: Id, len: u32) -> Result<(), DecodeError> {
         let range = (first.clock, first.clock.saturating_add(len));
-        self.deletes.entry(first.client).or_default().push(range);
+        self.deletes.change(first.client, |ranges| ranges.push(range));
         Ok(())
     }
 }
 
+/// Things by their clocks. Of two structs with one id the earlier update's comes first, and is kept.
+fn in_order<T>(things: &[T], clock: impl Fn(&T) -> u32) -> impl Iterator<Item = &T> {
+    let key = |index| things.get(index).map(&clock);
+    order(things.len(), &|a, b| key(a).cmp(&key(b))).into_iter().filter_map(|index| things.get(index))
+}
+
 /// Ranges (start, end) in order, with those that touch joined.
-fn union(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
-    ranges.sort_unstable();
+fn union(ranges: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut joined: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
-    for (start, end) in ranges {
+    for &(start, end) in in_order(ranges, |range| range.0) {
         match joined.last_mut() {
             Some(last) if start <= last.1 => last.1 = last.1.max(end),
             _ => joined.push((start, end)),
@@ -185,7 +196,7 @@ fn union(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
 /// Copies the structs that are not known yet.
 #[derive(Default)]
 struct Diff {
-    known: BTreeMap<u64, u32>,
+    known: Table<u32>,
     clients: u64,
     out: Vec<u8>,
     current: Option<(u64, u32)>,
@@ -211,7 +222,7 @@ impl<'a> Visitor<'a> for Diff {
         let mut offset = 0;
         if self.current.is_none_or(|(client, _)| client != part.id.client) {
             self.end_client();
-            let known = self.known.get(&part.id.client).copied().unwrap_or(0);
+            let known = self.known.get(part.id.client).copied().unwrap_or(0);
             // A block must not begin with a hole.
             if part.end() <= known || matches!(part.body, Body::Skip) {
                 return Ok(());
@@ -231,22 +242,24 @@ impl<'a> Visitor<'a> for Diff {
 /// How far each client is complete, and how far it is needed.
 #[derive(Default)]
 struct Holes {
-    complete: BTreeMap<u64, u32>,
-    wanted: BTreeMap<u64, u32>,
+    complete: Table<u32>,
+    wanted: Table<u32>,
     gap: bool,
 }
 
 impl Holes {
     fn want(&mut self, id: Id) {
-        let end = self.wanted.entry(id.client).or_default();
-        *end = (*end).max(id.clock.saturating_add(1));
+        self.wanted.change(id.client, |end| *end = (*end).max(id.clock.saturating_add(1)));
+    }
+
+    fn complete(&self, client: u64) -> u32 {
+        self.complete.get(client).copied().unwrap_or(0)
     }
 }
 
 impl<'a> Visitor<'a> for Holes {
     fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
-        let complete = self.complete.get(&part.id.client).copied().unwrap_or(0);
-        if matches!(part.body, Body::Skip) || part.id.clock != complete {
+        if matches!(part.body, Body::Skip) || part.id.clock != self.complete(part.id.client) {
             self.gap = true;
             return Ok(());
         }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod project;
 pub mod validate;
 
+mod index;
 mod replica;
 mod splice;
 mod value;

@@ -139,7 +139,11 @@ fn read_elements<'a>(
     for _ in 0..node.skipped {
         read(&mut reader)?;
     }
-    (0..node.len).map(|_| read(&mut reader)).collect()
+    let mut values = Vec::new();
+    for _ in 0..node.len {
+        values.push(read(&mut reader)?);
+    }
+    Ok(values)
 }
 
 /// JSON inside an update. What `JSON.parse` takes and Rust strings cannot hold is told apart.
@@ -149,7 +153,7 @@ pub(super) fn parse_json(text: &str) -> Result<Value, DocumentError> {
 }
 
 /// The text of a type, without formats and embeds.
-fn plain_text(replica: &Replica<'_>, index: TypeIndex) -> String {
+pub(super) fn plain_text(replica: &Replica<'_>, index: TypeIndex) -> String {
     let mut text = String::new();
     for node in replica.list(index) {
         text.push_str(&node.text);

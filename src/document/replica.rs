@@ -4,9 +4,10 @@
 //! give a strange document. What waits for missing structs is left out, as in Yjs.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use super::error::DocumentError;
+use super::index::Table;
 use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, Visitor, walk};
 use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_NESTING;
@@ -21,9 +22,11 @@ pub(super) struct Replica<'a> {
     types: Vec<SharedType<'a>>,
     roots: BTreeMap<&'a str, TypeIndex>,
     /// Nodes of each client by clock, without gaps from 0.
-    clients: BTreeMap<u64, Vec<NodeIndex>>,
+    clients: Table<Vec<NodeIndex>>,
     /// Whether an item names a parent that is not a type. Yjs collects it; yrs fails as a whole.
     stray: bool,
+    /// How many searches for a place there were.
+    searches: u32,
 }
 
 /// A shared type: a list, a map, or both.
@@ -54,6 +57,8 @@ pub(super) struct Node<'a> {
     right: Option<NodeIndex>,
     parent: Option<TypeIndex>,
     key: Option<&'a str>,
+    /// The last search for a place that came by, and at which step of it.
+    seen: (u32, u32),
 }
 
 impl<'a> Replica<'a> {
@@ -62,8 +67,7 @@ impl<'a> Replica<'a> {
         let mut queue = Queue::default();
         walk(update, &mut queue)?;
         let mut replica = Self::default();
-        let clients: Vec<u64> = queue.structs.keys().rev().copied().collect();
-        for client in clients {
+        for client in queue.structs.clients() {
             replica.integrate_from(client, &mut queue);
         }
         for (first, len) in queue.deletes {
@@ -111,25 +115,28 @@ impl<'a> Replica<'a> {
     /// clients that wait for each other stays out.
     fn integrate_from(&mut self, client: u64, queue: &mut Queue<'a>) {
         let mut waiting = vec![client];
+        queue.set_waits(client, true);
         while let Some(client) = waiting.last().copied() {
-            let Some(part) = queue.structs.get(&client).and_then(|parts| parts.front()).copied() else {
+            let Some(part) = queue.structs.get(client).and_then(Parts::first).copied() else {
                 waiting.pop();
                 continue;
             };
             match self.missing(&part) {
                 None => {
                     self.integrate(&part);
-                    if let Some(parts) = queue.structs.get_mut(&client) {
-                        parts.pop_front();
-                    }
+                    queue.structs.change(client, |parts| parts.done = parts.done.saturating_add(1));
                     // Back to the one that waits: it may have what it needs, and this one may need it.
                     if waiting.len() > 1 {
                         waiting.pop();
+                        queue.set_waits(client, false);
                     }
                 }
-                Some(other) if queue.has(other) && !waiting.contains(&other) => waiting.push(other),
+                Some(other) if queue.can_help(other) => {
+                    waiting.push(other);
+                    queue.set_waits(other, true);
+                }
                 Some(_) => {
-                    queue.structs.remove(&client);
+                    queue.structs.change(client, |parts| parts.done = parts.structs.len());
                     waiting.pop();
                 }
             }
@@ -138,7 +145,7 @@ impl<'a> Replica<'a> {
 
     /// The clock after the last integrated element of `client`.
     pub fn end(&self, client: u64) -> u32 {
-        let last = self.clients.get(&client).and_then(|list| self.node(*list.last()?));
+        let last = self.clients.get(client).and_then(|list| self.node(*list.last()?));
         last.map_or(0, |node| node.id.clock.saturating_add(node.len))
     }
 
@@ -202,14 +209,22 @@ impl<'a> Replica<'a> {
     }
 
     fn root(&mut self, name: &'a str) -> TypeIndex {
-        *self.roots.entry(name).or_insert_with(|| {
-            self.types.push(SharedType::default());
-            self.types.len().saturating_sub(1)
-        })
+        if let Some(index) = self.roots.get(name) {
+            return *index;
+        }
+        let index = self.types.len();
+        self.types.push(SharedType::default());
+        self.roots.insert(name, index);
+        index
     }
 
     /// Where in the list `node` goes: after the node this returns. The conflict rules of YATA.
-    fn place(&self, node: &Node<'a>, left: Option<NodeIndex>, right: Option<NodeIndex>) -> Option<NodeIndex> {
+    fn place(
+        &mut self,
+        node: &Node<'a>,
+        left: Option<NodeIndex>,
+        right: Option<NodeIndex>,
+    ) -> Option<NodeIndex> {
         let mut next = match left {
             Some(left) => self.node(left).and_then(|left| left.right),
             None => self.first(node.parent, node.key),
@@ -218,32 +233,33 @@ impl<'a> Replica<'a> {
             return left;
         }
         let mut after = left;
-        let mut conflicting = BTreeSet::new();
-        let mut before_origin = BTreeSet::new();
-        while let Some((index, other)) = next.filter(|_| next != right).and_then(|i| Some((i, self.node(i)?)))
-        {
-            before_origin.insert(index);
-            conflicting.insert(index);
-            if other.origin == node.origin {
+        self.searches = self.searches.saturating_add(1);
+        // Nodes seen up to this step do not conflict. Marks in the nodes, not sets of them.
+        let (mut step, mut settled): (u32, u32) = (0, 0);
+        while let Some(index) = next.filter(|_| next != right) {
+            step = step.saturating_add(1);
+            let Some(other) = self.nodes.get_mut(index) else { break };
+            other.seen = (self.searches, step);
+            let (origin, same_right) = (other.origin, other.right_origin == node.right_origin);
+            next = other.right;
+            if origin == node.origin {
                 if other.id.client < node.id.client {
                     after = Some(index);
-                    conflicting.clear();
-                } else if other.right_origin == node.right_origin {
+                    settled = step;
+                } else if same_right {
                     break;
                 }
             } else {
-                let origin = other.origin.and_then(|id| self.find(id)).map(|(_, index)| index);
-                match origin {
-                    Some(origin) if before_origin.contains(&origin) => {
-                        if !conflicting.contains(&origin) {
+                match origin.and_then(|id| self.node(self.find(id)?.1)).map(|origin| origin.seen) {
+                    Some((search, at)) if search == self.searches => {
+                        if at <= settled {
                             after = Some(index);
-                            conflicting.clear();
+                            settled = step;
                         }
                     }
                     _ => break,
                 }
             }
-            next = other.right;
         }
         after
     }
@@ -281,14 +297,14 @@ impl<'a> Replica<'a> {
 
     fn push(&mut self, node: Node<'a>) -> NodeIndex {
         let index = self.nodes.len();
-        self.clients.entry(node.id.client).or_default().push(index);
+        self.clients.change(node.id.client, |list| list.push(index));
         self.nodes.push(node);
         index
     }
 
     /// The node that holds `id`: its place among its client's, and its index.
     fn find(&self, id: Id) -> Option<(usize, NodeIndex)> {
-        let list = self.clients.get(&id.client)?;
+        let list = self.clients.get(id.client)?;
         let starts_by = |index: &NodeIndex| self.node(*index).is_some_and(|node| node.id.clock <= id.clock);
         let place = list.partition_point(starts_by).checked_sub(1)?;
         Some((place, *list.get(place)?))
@@ -318,7 +334,7 @@ impl<'a> Replica<'a> {
         let new = self.nodes.len();
         let half = self.nodes.get_mut(index)?.split_off(offset);
         let (right, parent, key) = (half.right, half.parent, half.key);
-        self.clients.get_mut(&half.id.client)?.insert(place.saturating_add(1), new);
+        self.clients.get_mut(half.id.client)?.insert(place.saturating_add(1), new);
         self.nodes.push(Node { left: Some(index), ..half });
         self.nodes.get_mut(index)?.right = Some(new);
         match right {
@@ -368,6 +384,7 @@ impl<'a> Node<'a> {
             right: None,
             parent: None,
             key: None,
+            seen: (0, 0),
         }
     }
 
@@ -433,24 +450,45 @@ fn split_text(text: &str, offset: u32) -> (String, String) {
 /// The parts of an update, still to be integrated.
 #[derive(Default)]
 struct Queue<'a> {
-    structs: BTreeMap<u64, VecDeque<Struct<'a>>>,
+    structs: Table<Parts<'a>>,
     deletes: Vec<(Id, u32)>,
 }
 
+/// The structs of one client, the first of which are done.
+#[derive(Default)]
+struct Parts<'a> {
+    structs: Vec<Struct<'a>>,
+    done: usize,
+    /// Whether the next one waits for another client's.
+    waits: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn first(&self) -> Option<&Struct<'a>> {
+        self.structs.get(self.done)
+    }
+}
+
 impl Queue<'_> {
-    fn has(&self, client: u64) -> bool {
-        self.structs.get(&client).is_some_and(|parts| !parts.is_empty())
+    /// Whether there is more of `client`, and it does not wait itself.
+    fn can_help(&self, client: u64) -> bool {
+        self.structs.get(client).is_some_and(|parts| parts.first().is_some() && !parts.waits)
+    }
+
+    fn set_waits(&mut self, client: u64, waits: bool) {
+        self.structs.change(client, |parts| parts.waits = waits);
     }
 }
 
 impl<'a> Visitor<'a> for Queue<'a> {
     /// Keeps each client up to its first hole.
     fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
-        let parts = self.structs.entry(part.id.client).or_default();
-        let end = parts.back().map_or(0, Struct::end);
-        if part.id.clock == end && !matches!(part.body, Body::Skip) {
-            parts.push_back(*part);
-        }
+        self.structs.change(part.id.client, |parts| {
+            let end = parts.structs.last().map_or(0, Struct::end);
+            if part.id.clock == end && !matches!(part.body, Body::Skip) {
+                parts.structs.push(*part);
+            }
+        });
         Ok(())
     }
 

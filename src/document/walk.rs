@@ -4,8 +4,7 @@
 //! can run on what a hostile peer sent (W4). What it refuses is what makes stock Yjs throw, yrs
 //! trap, or either lose data in silence.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use super::index::Table;
 use super::value::{ANY_OBJECT, check_json, skip_any};
 use crate::protocol::error::DecodeError;
 use crate::protocol::varint::Reader;
@@ -115,11 +114,11 @@ pub(super) trait Visitor<'a> {
 }
 
 /// Walks a whole update and fails on the first thing that is not right, including bytes after it.
-/// Returns the encoded delete set, its second half.
-pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut impl Visitor<'a>) -> Result<&'a [u8], DecodeError> {
+/// Returns the encoded delete set, its second half. Not generic: a copy for each visitor is 2 KB.
+pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut dyn Visitor<'a>) -> Result<&'a [u8], DecodeError> {
     let mut reader = Reader::new(bytes);
     let mut seen = Clients::default();
-    let mut key_runs = BTreeMap::new();
+    let mut key_runs = KeyRuns::default();
     for _ in 0..reader.var_uint()? {
         let structs = reader.var_uint()?;
         let client = seen.next(&mut reader)?;
@@ -128,7 +127,7 @@ pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut impl Visitor<'a>) -> Resul
             let part = read_struct(&mut reader, Id { client, clock })?;
             clock = part.end();
             if part.is_run_of_a_key() {
-                key_runs.insert(part.id, part.end());
+                key_runs.add(&part);
             }
             visitor.visit_struct(&part)?;
         }
@@ -136,17 +135,17 @@ pub(super) fn walk<'a>(bytes: &'a [u8], visitor: &mut impl Visitor<'a>) -> Resul
     let deletes = reader.rest();
     walk_deletes(&mut reader, visitor, &mut key_runs)?;
     reader.finish()?;
-    if !key_runs.is_empty() {
+    if key_runs.left > 0 {
         return Err(DecodeError::Unknown);
     }
     Ok(deletes)
 }
 
-/// Walks the delete set, and takes out of `key_runs` what it deletes as a whole.
+/// Walks the delete set, and tells `key_runs` what it deletes.
 fn walk_deletes<'a>(
     reader: &mut Reader<'a>,
-    visitor: &mut impl Visitor<'a>,
-    key_runs: &mut BTreeMap<Id, u32>,
+    visitor: &mut dyn Visitor<'a>,
+    key_runs: &mut KeyRuns,
 ) -> Result<(), DecodeError> {
     let mut seen = Clients::default();
     for _ in 0..reader.var_uint()? {
@@ -161,14 +160,7 @@ fn walk_deletes<'a>(
             }
             after = end_of(clock, len)?;
             visitor.visit_delete(Id { client, clock }, len)?;
-            // At most the last of the runs in this range reaches past it.
-            let inside = Id { client, clock }..Id { client, clock: after };
-            while let Some((id, end)) = key_runs.range(inside.clone()).next().map(|(id, end)| (*id, *end)) {
-                if end > after {
-                    break;
-                }
-                key_runs.remove(&id);
-            }
+            key_runs.delete(client, clock, after);
         }
     }
     Ok(())
@@ -313,12 +305,38 @@ fn utf16_len(text: &str) -> Result<u32, DecodeError> {
     u32::try_from(units).map_err(|_| DecodeError::TooLarge)
 }
 
+/// The runs of values of a key that are not deleted yet.
+#[derive(Default)]
+struct KeyRuns {
+    /// Of each client the ranges (start, end) in order, and how many of them are passed.
+    runs: Table<(Vec<(u32, u32)>, usize)>,
+    left: usize,
+}
+
+impl KeyRuns {
+    fn add(&mut self, part: &Struct<'_>) {
+        self.left = self.left.saturating_add(1);
+        self.runs.change(part.id.client, |(runs, _)| runs.push((part.id.clock, part.end())));
+    }
+
+    /// The ranges of a client come in order: a run that begins before this one stays.
+    fn delete(&mut self, client: u64, start: u32, end: u32) {
+        let Some((runs, passed)) = self.runs.get_mut(client) else { return };
+        while let Some(run) = runs.get(*passed).filter(|run| run.0 < end) {
+            if run.0 >= start && run.1 <= end {
+                self.left = self.left.saturating_sub(1);
+            }
+            *passed = passed.saturating_add(1);
+        }
+    }
+}
+
 /// The clients of one section. Each may come once: of two blocks Yjs would drop the first in
 /// silence. A set is made only from the second client on.
 #[derive(Default)]
 struct Clients {
     first: Option<u64>,
-    more: BTreeSet<u64>,
+    more: Table<()>,
 }
 
 impl Clients {
@@ -329,7 +347,7 @@ impl Clients {
                 self.first = Some(client);
                 true
             }
-            Some(first) => first != client && self.more.insert(client),
+            Some(first) => first != client && self.more.insert(client, ()),
         };
         if is_new { Ok(client) } else { Err(DecodeError::Unknown) }
     }

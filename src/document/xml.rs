@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::error::DocumentError;
-use super::project::{TOO_DEEP, javascript_string, node_json, parse_json};
+use super::index::order;
+use super::project::{TOO_DEEP, javascript_string, node_json, parse_json, plain_text};
 use super::replica::{Node, Replica, TypeIndex};
 use super::walk::{Content, TypeRef};
 use crate::protocol::limits::MAX_NESTING;
@@ -24,7 +25,7 @@ pub(super) fn to_string(
         TypeRef::XmlFragment => fragment(replica, index, depth),
         TypeRef::XmlElement(name) => element(replica, index, name, depth),
         TypeRef::XmlText => formatted_text(replica, index, depth),
-        TypeRef::Text => Ok(replica.list(index).map(|node| &*node.text).collect()),
+        TypeRef::Text => Ok(plain_text(replica, index)),
         TypeRef::Array | TypeRef::Map | TypeRef::XmlHook(_) => Ok("[object Object]".to_owned()),
     }
 }
@@ -37,7 +38,9 @@ pub(super) fn fragment(
 ) -> Result<String, DocumentError> {
     let mut text = String::new();
     for node in replica.list(index) {
-        text.push_str(&node_string(replica, node, depth)?.concat());
+        for part in node_string(replica, node, depth)? {
+            text.push_str(&part);
+        }
     }
     Ok(text)
 }
@@ -49,24 +52,23 @@ fn element(
     depth: usize,
 ) -> Result<String, DocumentError> {
     let name = name.to_lowercase();
-    let mut text = format!("<{name}");
+    let mut text = String::new();
+    push_all(&mut text, &["<", &name]);
     let mut attributes = Vec::new();
     for (key, item) in replica.shared_type(index).into_iter().flat_map(|shared| &shared.keys) {
         if let Some(node) = replica.node(*item).filter(|node| !node.deleted) {
-            attributes.push((*key, node_string(replica, node, depth)?.pop().unwrap_or_default()));
+            let value = node_string(replica, node, depth)?.pop().unwrap_or_default();
+            attributes.push(((*key).to_owned(), value));
         }
     }
-    attributes.sort_by(|(a, _), (b, _)| utf16_order(a, b));
-    for (key, value) in attributes {
-        text.push_str(&format!(" {key}=\"{value}\""));
-    }
-    text.push_str(&format!(">{}</{name}>", fragment(replica, index, depth)?));
+    push_attributes(&mut text, &attributes);
+    push_all(&mut text, &[">", &fragment(replica, index, depth)?, "</", &name, ">"]);
     Ok(text)
 }
 
 /// Text with its formats as tags, the innermost last by name: `<b><i href="x">text</i></b>`.
 fn formatted_text(replica: &Replica<'_>, index: TypeIndex, depth: usize) -> Result<String, DocumentError> {
-    let mut formats: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut formats = Formats::default();
     let mut text = String::new();
     let mut run = String::new();
     for node in replica.list(index) {
@@ -74,14 +76,13 @@ fn formatted_text(replica: &Replica<'_>, index: TypeIndex, depth: usize) -> Resu
             Content::String(_) => run.push_str(&node.text),
             Content::Format { key, json } => {
                 push_run(&mut text, &mut run, &formats);
-                match parse_json(json)? {
-                    Value::Null => formats.remove(key),
-                    value => formats.insert(key, value),
-                };
+                formats.set(key, parse_json(json)?);
             }
             Content::Embed(_) | Content::Type(_) => {
                 push_run(&mut text, &mut run, &formats);
-                run = node_string(replica, node, depth)?.concat();
+                for part in node_string(replica, node, depth)? {
+                    run.push_str(&part);
+                }
                 push_run(&mut text, &mut run, &formats);
             }
             _ => {}
@@ -91,36 +92,90 @@ fn formatted_text(replica: &Replica<'_>, index: TypeIndex, depth: usize) -> Resu
     Ok(text)
 }
 
-fn push_run(text: &mut String, run: &mut String, formats: &BTreeMap<&str, Value>) {
+/// The formats that are on.
+#[derive(Default)]
+struct Formats<'a> {
+    open: Vec<(&'a str, Value)>,
+    /// Where each name is or was in `open`. Nothing is taken out: that would cost 4 KB of code.
+    places: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> Formats<'a> {
+    fn set(&mut self, name: &'a str, value: Value) {
+        let place = self.places.get(name).copied().unwrap_or_default();
+        match self.open.get_mut(place).filter(|format| format.0 == name) {
+            Some(_) if value.is_null() => {
+                self.open.swap_remove(place);
+                if let Some((moved, _)) = self.open.get(place) {
+                    self.places.insert(moved, place);
+                }
+            }
+            Some(format) => format.1 = value,
+            None if value.is_null() => {}
+            None => {
+                self.places.insert(name, self.open.len());
+                self.open.push((name, value));
+            }
+        }
+    }
+}
+
+fn push_run(text: &mut String, run: &mut String, formats: &Formats<'_>) {
     if run.is_empty() {
         return;
     }
-    let mut nodes: Vec<(&str, &Value)> = formats.iter().map(|(name, value)| (*name, value)).collect();
-    nodes.sort_by(|(a, _), (b, _)| utf16_order(a, b));
-    for (name, value) in &nodes {
-        text.push_str(&format!("<{name}"));
-        let mut attributes: Vec<(String, String)> = match value {
-            Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), javascript_string(Some(v)))).collect(),
-            Value::Array(list) => numbered(list.iter().map(|item| javascript_string(Some(item)))),
-            Value::String(word) => numbered(word.chars().map(String::from)),
-            _ => Vec::new(),
-        };
-        attributes.sort_by(|(a, _), (b, _)| utf16_order(a, b));
-        for (key, value) in attributes {
-            text.push_str(&format!(" {key}=\"{value}\""));
+    let name = |at: usize| formats.open.get(at).map_or("", |format| format.0);
+    let order = order(formats.open.len(), &|a, b| utf16_order(name(a), name(b)));
+    for (name, value) in order.iter().filter_map(|at| formats.open.get(*at)) {
+        push_all(text, &["<", name]);
+        let mut attributes = Vec::new();
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    attributes.push((key.clone(), javascript_string(Some(value))));
+                }
+            }
+            Value::Array(list) => {
+                for item in list {
+                    push_numbered(&mut attributes, javascript_string(Some(item)));
+                }
+            }
+            Value::String(word) => {
+                for unit in word.chars() {
+                    push_numbered(&mut attributes, unit.to_string());
+                }
+            }
+            _ => {}
         }
+        push_attributes(text, &attributes);
         text.push('>');
     }
     text.push_str(run);
     run.clear();
-    for (name, _) in nodes.iter().rev() {
-        text.push_str(&format!("</{name}>"));
+    for at in order.iter().rev() {
+        push_all(text, &["</", name(*at), ">"]);
+    }
+}
+
+fn push_attributes(text: &mut String, attributes: &[(String, String)]) {
+    let key = |at: usize| attributes.get(at).map_or("", |attribute| attribute.0.as_str());
+    for at in order(attributes.len(), &|a, b| utf16_order(key(a), key(b))) {
+        if let Some((key, value)) = attributes.get(at) {
+            push_all(text, &[" ", key, "=\"", value, "\""]);
+        }
+    }
+}
+
+/// Smaller than `format!`, which also makes a string in between.
+fn push_all(text: &mut String, parts: &[&str]) {
+    for part in parts {
+        text.push_str(part);
     }
 }
 
 /// `for (key in value)` of a list or a string goes over its indices.
-fn numbered(values: impl Iterator<Item = String>) -> Vec<(String, String)> {
-    values.enumerate().map(|(at, value)| (at.to_string(), value)).collect()
+fn push_numbered(attributes: &mut Vec<(String, String)>, value: String) {
+    attributes.push((attributes.len().to_string(), value));
 }
 
 /// The elements of a node, each as JavaScript's `String()` gives it.
@@ -129,8 +184,11 @@ fn node_string(replica: &Replica<'_>, node: &Node<'_>, depth: usize) -> Result<V
         let Some(index) = node.holds else { return Ok(Vec::new()) };
         return Ok(vec![to_string(replica, index, kind, depth.saturating_add(1))?]);
     }
-    let values = node_json(replica, node, depth)?;
-    Ok(values.iter().map(|value| javascript_string(value.as_ref())).collect())
+    let mut texts = Vec::new();
+    for value in node_json(replica, node, depth)? {
+        texts.push(javascript_string(value.as_ref()));
+    }
+    Ok(texts)
 }
 
 /// JavaScript compares strings by UTF-16 code units, Rust by bytes; they differ past U+FFFF.

@@ -12,7 +12,7 @@ use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::query::Query;
 use crate::api::role::Role;
-use crate::api::token::{Purpose, verify_scope_token};
+use crate::api::token::{Purpose, open_scope_token};
 
 /// One request: its surroundings and its query.
 pub struct Call<'a> {
@@ -64,13 +64,12 @@ impl<'a> Call<'a> {
 
     /// Whether the caller may read the workspace's stream: by API token, or by a scope token in the
     /// query, since a browser's `EventSource` cannot send a header.
-    pub fn authorize_stream(&self, workspace: &WorkspaceId) -> Result<(), Problem> {
+    pub async fn authorize_stream(&self, workspace: &WorkspaceId) -> Result<(), Problem> {
         match (query_token(&self.query)?, &self.authorization) {
             (Some(_), Some(_)) => Err(AuthError::Malformed.into()),
             (Some(token), None) => {
-                let claims =
-                    verify_scope_token(self.config.public_key()?, token, Purpose::Stream, clock::now_s())?;
-                Ok(claims.require_workspace(workspace)?)
+                let token = open_scope_token(token, Purpose::Stream, clock::now_s())?;
+                Ok(self.config.verify_scope_token(token).await?.require_workspace(workspace)?)
             }
             (None, _) => self.authorize(workspace, Role::Viewer).map(|_| ()),
         }

@@ -46,7 +46,7 @@ pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
 
 /// `GET /api/workspaces/:id/changes/stream`
 pub async fn stream(call: &Call<'_>, request: &Request, workspace: &WorkspaceId) -> Answer {
-    call.authorize_stream(workspace)?;
+    call.authorize_stream(workspace).await?;
     let bad = |code: ProblemCode, error: String| Problem::because(code, error);
     let last_event_id = header(request, "Last-Event-ID");
     let start = parse_cursor(last_event_id.as_deref(), call.query.value("since")?)

@@ -1,6 +1,6 @@
 //! Compaction: many appended updates become one checkpoint (D2).
 
-use super::db::documents::Compaction;
+use super::db::documents::{Append, AppendedUpdate, Compaction};
 use super::db::{Db, DbError};
 use crate::document::checkpoint;
 
@@ -8,6 +8,17 @@ use crate::document::checkpoint;
 #[must_use]
 pub fn is_worthwhile(parts: u64) -> bool {
     parts > MAX_PARTS
+}
+
+/// Appends an update, after a compaction if the document is full of updates that repeat each other.
+pub async fn append(db: &Db, update: &Append<'_>) -> Result<AppendedUpdate, DbError> {
+    match db.append_update(update).await {
+        Err(DbError::TooLarge) => match run(db, update.workspace, update.path).await {
+            Ok(()) | Err(DbError::Stale) => db.append_update(update).await,
+            Err(error) => Err(error),
+        },
+        result => result,
+    }
 }
 
 /// Reads a document, merges it, and replaces what it read. What is appended meanwhile stays.

@@ -1,17 +1,18 @@
 //! The bindings, variables and secrets of the Worker. Nothing else reads `Env`.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use js_sys::Reflect;
 use wasm_bindgen::{JsCast, JsValue};
 use worker::{Env, Stub};
 
+use super::crypto::ScopeKeys;
 use super::db::{Database, Db};
 use crate::api::auth::ApiSecret;
 use crate::api::origin::OriginList;
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::token::{ScopePublicKey, ScopeSigningKey};
+use crate::api::token::{ScopeClaims, ScopeSeed, UnverifiedScope, scope_token_input, seal_scope_token};
 use crate::feed::limits;
 use crate::feed::stream::StreamConfig;
 use crate::room::RoomConfig;
@@ -38,14 +39,14 @@ const PLAN: &str = "PLAN";
 pub struct Config {
     /// `None` when the secret is missing or too short; every authenticated call is a 500 then.
     pub api_secret: Option<ApiSecret>,
-    /// `None` when the key is missing or no key.
-    pub signing_key: Option<ScopeSigningKey>,
-    /// Derived from the signing key.
-    pub public_key: Option<ScopePublicKey>,
     /// Who may call from a browser.
     pub origins: OriginList,
     /// Whether the development routes are open.
     pub dev_mode: bool,
+    /// `None` when the seed is missing or no seed.
+    seed: Option<ScopeSeed>,
+    /// The keys of the seed, once a request has needed them.
+    keys: OnceCell<ScopeKeys>,
     label: String,
     free_plan: bool,
 }
@@ -64,17 +65,17 @@ impl Config {
         let var = |name: &str| env.var(name).ok().map(|value| value.to_string());
         let secret = |name: &str| env.secret(name).ok().map(|value| value.to_string());
         let api_secret = secret(API_JWT_SECRET).and_then(|text| ApiSecret::new(text.as_bytes()).ok());
-        let signing_key = secret(SCOPE_SIGNING_KEY).and_then(|seed| ScopeSigningKey::from_seed(&seed).ok());
+        let seed = secret(SCOPE_SIGNING_KEY).and_then(|seed| ScopeSeed::parse(&seed).ok());
         let origins = OriginList::parse(&var(ALLOWED_ORIGINS).unwrap_or_default());
         if let Err(error) = &origins {
             worker::console_error!("{ALLOWED_ORIGINS}: {error}; no origin is allowed");
         }
         Self {
-            public_key: signing_key.as_ref().map(ScopeSigningKey::public_key),
             api_secret,
-            signing_key,
             origins: origins.unwrap_or_default(),
             dev_mode: var(DEV_MODE).as_deref() == Some("1"),
+            seed,
+            keys: OnceCell::new(),
             label: var(RELAY_LABEL).unwrap_or_else(|| "cf".to_owned()),
             free_plan: var(PLAN).as_deref() == Some("free"),
         }
@@ -110,14 +111,28 @@ impl Config {
         self.api_secret.as_ref().ok_or_else(|| misconfigured(API_JWT_SECRET))
     }
 
-    /// The key that signs scope tokens.
-    pub fn signing_key(&self) -> Result<&ScopeSigningKey, Problem> {
-        self.signing_key.as_ref().ok_or_else(|| misconfigured(SCOPE_SIGNING_KEY))
+    /// Makes a scope token.
+    pub async fn mint_scope_token(&self, claims: &ScopeClaims) -> Result<String, Problem> {
+        let input = scope_token_input(claims)?;
+        let signature = self.scope_keys().await?.sign(input.as_bytes()).await.map_err(unusable)?;
+        Ok(seal_scope_token(&input, &signature))
     }
 
-    /// The key that verifies scope tokens.
-    pub fn public_key(&self) -> Result<&ScopePublicKey, Problem> {
-        self.public_key.as_ref().ok_or_else(|| misconfigured(SCOPE_SIGNING_KEY))
+    /// What a scope token says, if its signature is good.
+    pub async fn verify_scope_token(&self, token: UnverifiedScope) -> Result<ScopeClaims, Problem> {
+        let keys = self.scope_keys().await?;
+        let good = keys.verify(token.input().as_bytes(), token.signature()).await.map_err(unusable)?;
+        Ok(token.accept(good)?)
+    }
+
+    /// Two requests that come first at once both import; the keys are the same.
+    async fn scope_keys(&self) -> Result<&ScopeKeys, Problem> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
+        }
+        let seed = self.seed.as_ref().ok_or_else(|| misconfigured(SCOPE_SIGNING_KEY))?;
+        let imported = ScopeKeys::import(seed).await.map_err(unusable)?;
+        Ok(self.keys.get_or_init(|| imported))
     }
 }
 
@@ -140,5 +155,10 @@ fn misconfigured(name: &str) -> Problem {
     worker::console_error!(
         "the secret {name} is missing or unusable; set it with `wrangler secret put {name}`"
     );
+    Problem::new(ProblemCode::Internal)
+}
+
+fn unusable(error: String) -> Problem {
+    worker::console_error!("the platform cannot use the key of the secret {SCOPE_SIGNING_KEY}: {error}");
     Problem::new(ProblemCode::Internal)
 }

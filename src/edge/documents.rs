@@ -112,7 +112,7 @@ pub async fn append(
         op: op_key.as_deref().map(|key| (key, hash.as_str())),
         after: None,
     };
-    let saved = match retried(op_key.is_some(), || db.append_update(&wanted)).await {
+    let saved = match retried(op_key.is_some(), || compaction::append(&db, &wanted)).await {
         Ok(saved) => saved,
         // The precondition is looked at before the key.
         Err(DbError::Duplicate | DbError::Precondition) => {

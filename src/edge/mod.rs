@@ -9,11 +9,13 @@ mod changes;
 mod clock;
 mod compaction;
 mod config;
+mod crypto;
 mod db;
 mod documents;
 mod guard;
 mod nodes;
 mod notify;
+mod openapi;
 mod refusal;
 mod relay;
 mod respond;
@@ -32,7 +34,6 @@ use self::config::Config;
 use self::db::Db;
 use self::nodes::Verb;
 use self::respond::{Answer, header};
-use crate::api::openapi::OPENAPI;
 use crate::api::resource::Health;
 use crate::api::route::{Route, allowed_methods, route};
 
@@ -101,7 +102,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
-        Route::OpenApi => openapi(),
+        Route::OpenApi => openapi::openapi(),
         Route::PatchNode(workspace, path) => {
             nodes::write(call, request, &workspace, &path, Verb::Patch).await
         }
@@ -122,10 +123,4 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
 async fn ready(call: &Call<'_>) -> Answer {
     call.db()?.head("").await.map_err(|error| respond::storage(&error))?;
     respond::json(200, &Health { status: "ok" })
-}
-
-fn openapi() -> Answer {
-    let fields = [("Content-Type", "application/json"), ("Cache-Control", "public, max-age=300")];
-    let response = worker::ResponseBuilder::new().with_headers(respond::headers(&fields));
-    Ok(response.fixed(OPENAPI.as_bytes().to_vec()))
 }

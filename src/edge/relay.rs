@@ -12,8 +12,12 @@ use crate::api::credentials::upgrade_credentials;
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::role::Role;
-use crate::api::token::{Purpose, refuse_upgrade, verify_scope_token};
+use crate::api::token::{Purpose, open_scope_token, refuse_upgrade};
 use crate::room::{SessionInfo, SessionKind};
+
+/// How long an upgrade waits to learn whether the workspace is there. A client takes a relay that is
+/// silent for 10 s for a dead one.
+const LOOKUP_DEADLINE_MS: u64 = 2_000;
 
 /// The document that binary frames on the workspace channel belong to.
 const DEFAULT_DOCUMENT: &str = "main";
@@ -31,13 +35,13 @@ pub async fn upgrade(
     let protocols = header(request, "Sec-WebSocket-Protocol");
     let credentials = upgrade_credentials(&call.query, protocols.as_deref()).map_err(Problem::from)?;
     let now_s = clock::now_s();
-    let claims = verify_scope_token(call.config.public_key()?, &credentials.token, Purpose::Relay, now_s);
-    let claims = match claims {
-        Ok(claims) => claims,
+    let token = match open_scope_token(&credentials.token, Purpose::Relay, now_s) {
+        Ok(token) => token,
         Err(error) => {
             return Err(refuse_upgrade(error, &credentials.token, call.config.api_secret()?, now_s));
         }
     };
+    let claims = call.config.verify_scope_token(token).await?;
     claims.require_workspace(workspace).map_err(Problem::from)?;
     let epoch = match call.query.value("epoch")? {
         Some(text) => Some(
@@ -48,7 +52,7 @@ pub async fn upgrade(
     };
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
-        && let Ok(head) = db.head(workspace.as_str()).await
+        && let Ok(head) = db.within(LOOKUP_DEADLINE_MS).head(workspace.as_str()).await
     {
         match head {
             Some(head) if !head.deleted => {}

@@ -4,7 +4,7 @@
 
 #![allow(missing_docs, reason = "the macro exports the handlers without any")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use worker::{
 
 use super::config::Config;
 use super::db::Db;
-use super::socket::Sockets;
+use super::socket::{Queued, Sockets};
 use super::{clock, guard, room_calls, room_storage, socket};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
@@ -41,6 +41,8 @@ pub(super) struct Shell {
     core: RefCell<Core>,
     sockets: RefCell<Sockets>,
     timer: RefCell<Option<Timer>>,
+    /// What `busy` says of the object now.
+    busy: Cell<bool>,
     /// Drawn when the object is constructed, so that a test can tell whether it was built anew.
     instance: String,
 }
@@ -58,14 +60,23 @@ impl DurableObject for Room {
         }
         let config = Config::read(&env);
         let (mut attachments, mut sockets) = (Vec::new(), Sockets::default());
-        for (attachment, socket) in socket::restore(&state) {
-            sockets.insert(attachment.id, socket);
-            attachments.push(attachment);
+        let raw_state = JsValue::from(state.as_raw());
+        if busy::is_set(&raw_state) {
+            // The WASM instance was reset under a room that had something to save (D1b). Nobody may
+            // get a receipt for what is lost now: clients connect again and bring it back.
+            socket::restart_all(&state);
+            busy::set(&raw_state, false);
+        } else {
+            for (attachment, socket) in socket::restore(&state) {
+                sockets.insert(attachment.id, socket);
+                attachments.push(attachment);
+            }
         }
         let shell = Rc::new(Shell {
             workspace: state.id().name().unwrap_or_default(),
             db: Db::open(&env),
-            raw_state: JsValue::from(state.as_raw()),
+            raw_state,
+            busy: Cell::new(false),
             core: RefCell::new(Core::restore(config.room(), attachments, clock::now())),
             sockets: RefCell::new(sockets),
             timer: RefCell::new(None),
@@ -155,10 +166,17 @@ impl Shell {
 
     /// Does everything that the room asks, then arms the timer. `input` is the frame just handed in.
     fn drain(self: &Rc<Self>, input: Option<&ArrayBuffer>) {
+        let mut flushes = Vec::new();
         loop {
             let next = self.core.borrow_mut().poll_action();
-            let Some(action) = next else { break };
-            self.perform(action, input);
+            match next {
+                Some(Action::Persist(flush)) => flushes.push(flush),
+                Some(action) => self.perform(action, input),
+                None => break,
+            }
+        }
+        for together in flushes.chunks(FLUSHED_TOGETHER) {
+            self.spawn(room_storage::save_all(Rc::clone(self), together.to_vec()));
         }
         self.arm();
     }
@@ -178,25 +196,41 @@ impl Shell {
             }
             Action::SendBinary { to, frame } => match (frame, input) {
                 // The very buffer that came in goes out again, without a copy.
-                (Frame::Input, Some(buffer)) => socket::send_binary(&self.sockets.borrow(), &to, buffer),
+                (Frame::Input, Some(buffer)) => {
+                    let queued = socket::send_binary(&self.sockets.borrow(), &to, buffer);
+                    self.note_queued(&queued);
+                }
                 (Frame::Input, None) => {}
                 // One copy out of WASM memory for all receivers.
                 (Frame::Bytes(bytes), _) => {
                     let buffer = Uint8Array::from(bytes.as_slice()).buffer();
-                    socket::send_binary(&self.sockets.borrow(), &to, &buffer);
+                    let queued = socket::send_binary(&self.sockets.borrow(), &to, &buffer);
+                    self.note_queued(&queued);
                 }
             },
-            Action::SendText { to, text } => socket::send_text(&self.sockets.borrow(), &to, &text),
-            Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
-                let work = room_storage::run(Rc::clone(self), action);
-                wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
+            Action::SendText { to, text } => {
+                let queued = socket::send_text(&self.sockets.borrow(), &to, &text);
+                self.note_queued(&queued);
             }
+            Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
+                self.spawn(room_storage::run(Rc::clone(self), action));
+            }
+        }
+    }
+
+    /// Tells the room who does not keep up. What it asks for is done by the running `drain`.
+    fn note_queued(&self, queued: &[Queued]) {
+        for (session, bytes) in queued {
+            self.core.borrow_mut().handle_queued(*session, *bytes, clock::now());
         }
     }
 
     /// One timer, for the earliest thing that is due (D1a). A later one is replaced.
     fn arm(self: &Rc<Self>) {
         let due = self.core.borrow().poll_timeout();
+        if self.busy.replace(due.is_some()) != due.is_some() {
+            busy::set(&self.raw_state, due.is_some());
+        }
         let mut timer = self.timer.borrow_mut();
         match (due, timer.as_ref()) {
             (None, None) => return,
@@ -217,7 +251,11 @@ impl Shell {
                 shell.with(Core::handle_timeout);
             }
         };
-        wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), fire));
+        self.spawn(fire);
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        wasm_bindgen_futures::spawn_local(guard::guarded(self.raw_state.clone(), work));
     }
 
     /// Panics on purpose: the test of D1b asks for it through the development route.
@@ -228,5 +266,25 @@ impl Shell {
 
     pub(super) fn log(&self, what: &str, error: &dyn std::fmt::Debug) {
         console_error!("room {}: {what}: {error:?}", self.workspace);
+    }
+}
+
+/// Documents whose updates are stored in one transaction: four statements each.
+const FLUSHED_TOGETHER: usize = 20;
+
+/// A mark on the object's state that says that the room has something to do. The state outlives a
+/// reset of the WASM instance and does not outlive hibernation, which a busy room does not enter.
+mod busy {
+    use js_sys::Reflect;
+    use wasm_bindgen::JsValue;
+
+    const MARK: &str = "yrelayBusy";
+
+    pub fn is_set(state: &JsValue) -> bool {
+        Reflect::get(state, &JsValue::from_str(MARK)).is_ok_and(|mark| mark.is_truthy())
+    }
+
+    pub fn set(state: &JsValue, busy: bool) {
+        let _ = Reflect::set(state, &JsValue::from_str(MARK), &JsValue::from_bool(busy));
     }
 }

@@ -2,9 +2,11 @@
 
 use std::rc::Rc;
 
+use worker::console_error;
+
 use super::clock;
 use super::compaction::{self, is_worthwhile};
-use super::db::documents::Append;
+use super::db::documents::{Append, AppendedUpdate};
 use super::db::{Db, DbError};
 use super::room_object::Shell;
 use crate::room::{Action, Persist, Persisted, StoreError, Stored};
@@ -27,7 +29,7 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
             let stored = read(&shell, &document, after).await;
             shell.with(|core, now| core.handle_pulled(&document, stored, now));
         }
-        Action::Persist(persist) => save(&shell, persist).await,
+        Action::Persist(flush) => save_all(shell, vec![flush]).await,
         Action::Attach { .. }
         | Action::Close { .. }
         | Action::SendBinary { .. }
@@ -46,45 +48,77 @@ async fn read(shell: &Rc<Shell>, document: &str, after: u64) -> Result<Stored, S
     }
 }
 
-async fn save(shell: &Rc<Shell>, persist: Persist) {
-    let Persist { document, epoch, update, actor, flush, after } = persist;
-    let at = clock::now();
+/// Does the flushes that a room asked for together, in one transaction. One that cannot be stored
+/// takes none of the others down: then each goes alone.
+pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
     let Some(db) = shell.db.clone() else {
-        return shell
-            .with(|core, now| core.handle_persisted(&document, flush, Err(StoreError::Unavailable), now));
+        for flush in flushes {
+            shell.with(|core, now| {
+                core.handle_persisted(&flush.document, flush.flush, Err(StoreError::Unavailable), now)
+            });
+        }
+        return;
     };
-    let append = Append {
-        workspace: &shell.workspace,
-        path: &document,
-        update: &update,
-        epoch,
-        actor: &actor,
-        at,
-        op: None,
-        after: Some(after),
-    };
-    match db.append_update(&append).await {
+    let at = clock::now();
+    let appends: Vec<Append<'_>> = flushes.iter().map(|flush| append_of(&shell, flush, at)).collect();
+    match db.append_updates(&appends).await {
         Ok(saved) => {
-            let parts = saved.parts;
-            let persisted = Persisted { clock: saved.clock, epoch: saved.epoch, at, missed: saved.missed };
-            shell.with(|core, now| core.handle_persisted(&document, flush, Ok(persisted), now));
-            if is_worthwhile(parts) {
-                compact(&db, shell, &document).await;
+            for (flush, saved) in flushes.iter().zip(saved) {
+                done(&db, &shell, flush, saved, at).await;
             }
         }
-        Err(error) => {
-            let reason = match error {
-                DbError::NoWorkspace => StoreError::Deleted,
-                DbError::Precondition => StoreError::EpochChanged,
-                DbError::TooLarge => StoreError::TooLarge,
-                DbError::Duplicate | DbError::Stale | DbError::Unavailable(_) => {
-                    shell.log("flush", &error);
-                    StoreError::Unavailable
-                }
-            };
-            shell.with(|core, now| core.handle_persisted(&document, flush, Err(reason), now));
+        // It may have been committed; trying each alone would wait once more for every one of them.
+        Err(DbError::Unavailable(cause)) => {
+            console_error!("room {}: flush: {cause}", shell.workspace);
+            for flush in &flushes {
+                failed(&shell, flush, StoreError::Unavailable);
+            }
+        }
+        Err(_) => {
+            for flush in &flushes {
+                save(&db, &shell, flush, at).await;
+            }
         }
     }
+}
+
+async fn save(db: &Db, shell: &Rc<Shell>, flush: &Persist, at: u64) {
+    match compaction::append(db, &append_of(shell, flush, at)).await {
+        Ok(saved) => done(db, shell, flush, saved, at).await,
+        Err(DbError::NoWorkspace) => failed(shell, flush, StoreError::Deleted),
+        Err(DbError::Precondition) => failed(shell, flush, StoreError::EpochChanged),
+        Err(DbError::TooLarge) => failed(shell, flush, StoreError::TooLarge),
+        Err(error) => {
+            shell.log("flush", &error);
+            failed(shell, flush, StoreError::Unavailable);
+        }
+    }
+}
+
+fn append_of<'a>(shell: &'a Shell, flush: &'a Persist, at: u64) -> Append<'a> {
+    Append {
+        workspace: &shell.workspace,
+        path: &flush.document,
+        update: &flush.update,
+        epoch: flush.epoch,
+        actor: &flush.actor,
+        at,
+        op: None,
+        after: Some(flush.after),
+    }
+}
+
+async fn done(db: &Db, shell: &Rc<Shell>, flush: &Persist, saved: AppendedUpdate, at: u64) {
+    let parts = saved.parts;
+    let persisted = Persisted { clock: saved.clock, epoch: saved.epoch, at, missed: saved.missed };
+    shell.with(|core, now| core.handle_persisted(&flush.document, flush.flush, Ok(persisted), now));
+    if is_worthwhile(parts) {
+        compact(db, shell, &flush.document).await;
+    }
+}
+
+fn failed(shell: &Rc<Shell>, flush: &Persist, error: StoreError) {
+    shell.with(|core, now| core.handle_persisted(&flush.document, flush.flush, Err(error), now));
 }
 
 /// Compaction follows a flush directly, so that it keeps the object awake for no time of its own.

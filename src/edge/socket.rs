@@ -5,6 +5,7 @@ use js_sys::{ArrayBuffer, Reflect};
 use wasm_bindgen::prelude::*;
 use worker::{State, WebSocket};
 
+use crate::protocol::close::CloseCode;
 use crate::protocol::sorted::SortedMap;
 use crate::room::{Attachment, SessionId};
 
@@ -34,12 +35,18 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
                 restored.push((attachment, socket));
             }
             None => {
-                let _ = socket
-                    .close(Some(crate::protocol::close::CloseCode::Restart.number()), Some("restarted"));
+                let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
             }
         }
     }
     restored
+}
+
+/// Closes every open socket with 1012: clients come back at once.
+pub fn restart_all(state: &State) {
+    for socket in state.get_websockets() {
+        let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
+    }
 }
 
 /// The session of a socket. The property is there as long as the object lives in memory; after
@@ -64,20 +71,41 @@ pub fn attach(socket: &WebSocket, text: &str) {
     let _ = raw.serialize_attachment(text);
 }
 
-/// Sends a frame to several sockets. One that is closing fails alone (R05).
-pub fn send_binary(sockets: &Sockets, to: &[SessionId], frame: &ArrayBuffer) {
-    for socket in to.iter().filter_map(|session| sockets.get(session)) {
-        let raw: &web_sys::WebSocket = socket.as_ref();
-        let _ = raw.send_with_array_buffer(frame);
-    }
+/// Sends a frame to several sockets, and returns which of them have how much in their queues. One
+/// that is closing fails alone (R05).
+pub fn send_binary(sockets: &Sockets, to: &[SessionId], frame: &ArrayBuffer) -> Vec<Queued> {
+    send(sockets, to, |socket| socket.send_with_array_buffer(frame))
 }
 
-/// Sends a text to several sockets.
-pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) {
-    for socket in to.iter().filter_map(|session| sockets.get(session)) {
-        let _ = socket.send_with_str(text);
-    }
+/// Sends a text to several sockets, likewise.
+pub fn send_text(sockets: &Sockets, to: &[SessionId], text: &str) -> Vec<Queued> {
+    send(sockets, to, |socket| socket.send_with_str(text))
 }
+
+/// A socket and the bytes that it has not taken yet.
+pub type Queued = (SessionId, u64);
+
+fn send(
+    sockets: &Sockets,
+    to: &[SessionId],
+    send: impl Fn(&web_sys::WebSocket) -> std::result::Result<(), JsValue>,
+) -> Vec<Queued> {
+    let mut queued = Vec::new();
+    for session in to {
+        let Some(socket) = sockets.get(session) else { continue };
+        let raw: &web_sys::WebSocket = socket.as_ref();
+        let _ = send(raw);
+        // A queue of some frames is how a burst looks; only a growing one is worth the room's time.
+        let bytes = u64::from(raw.buffered_amount());
+        if bytes > WORTH_TELLING {
+            queued.push((*session, bytes));
+        }
+    }
+    queued
+}
+
+/// Queued bytes from which the room is told.
+const WORTH_TELLING: u64 = 1024 * 1024;
 
 /// Answers a client's close frame, which the platform leaves to us. Without it the client waits
 /// until the object hibernates, and then reports 1006 for a clean close.

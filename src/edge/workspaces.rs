@@ -15,7 +15,7 @@ use crate::api::problem::{Problem, ProblemCode};
 use crate::api::request::{parse_create_workspace, parse_token_request};
 use crate::api::resource;
 use crate::api::role::Role;
-use crate::api::token::{ScopeClaims, mint_scope_token};
+use crate::api::token::ScopeClaims;
 use crate::protocol::change::{Change, ChangeKind};
 
 /// `POST /api/workspaces`
@@ -70,7 +70,7 @@ pub async fn mint(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceI
     let actor = call.authorize(workspace, Role::Viewer)?;
     let purpose = parse_token_request(&body(request, MAX_BODY_BYTES).await?)?;
     let claims = ScopeClaims::grant(&actor, workspace, purpose, clock::now_s())?;
-    let token = mint_scope_token(call.config.signing_key()?, &claims)?;
+    let token = call.config.mint_scope_token(&claims).await?;
     respond::json(201, &resource::TokenAnswer { token, expires_at: claims.exp.saturating_mul(1000) })
 }
 

@@ -21,8 +21,8 @@ pub struct RoomConfig {
     pub max_sessions: usize,
     /// Connections of one person or program in one room.
     pub max_sessions_per_subject: usize,
-    /// Bytes sent to a connection since it was last heard before it counts as not reading (W9).
-    pub max_unread_bytes: u64,
+    /// Bytes that may be queued for a connection, besides the largest frame it was sent (W9).
+    pub max_queued_bytes: u64,
     /// Bytes of loaded checkpoints that a room keeps for late joiners.
     pub max_cached_bytes: usize,
     /// Window in which a hot document's updates are merged into one frame per receiver (W3a).
@@ -46,7 +46,7 @@ impl Default for RoomConfig {
             lease: 24 * 60 * 60 * 1000,
             max_sessions: 512,
             max_sessions_per_subject: 64,
-            max_unread_bytes: 16 * 1024 * 1024,
+            max_queued_bytes: 4 * 1024 * 1024,
             max_cached_bytes: 24 * 1024 * 1024,
             update_window: 20,
             awareness_window: 50,

@@ -17,8 +17,9 @@ impl Room {
     /// A binary frame from a connection. Everything in it is checked before anything of it is used.
     pub fn handle_frame(&mut self, id: SessionId, frame: &[u8], now: Timestamp) {
         self.expire(now);
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unread = 0;
+        if !self.sessions.contains_key(&id) {
+            return;
+        }
         if frame.len() > MAX_FRAME_BYTES {
             return self.close(
                 id,
@@ -107,7 +108,7 @@ impl Room {
         }
         let to: Vec<SessionId> = document.members.iter().copied().filter(|member| *member != id).collect();
         let frame = if whole { Frame::Input } else { Frame::Bytes(message::update(update)) };
-        self.relayed(&to, update.len(), now);
+        self.relayed(&to, now);
         self.send_binary(to, frame);
     }
 
@@ -152,7 +153,7 @@ impl Room {
         let lonely = heard + ECHO_AFTER <= now;
         let to: Vec<SessionId> = members.into_iter().filter(|member| *member != from || lonely).collect();
         let others: Vec<SessionId> = to.iter().copied().filter(|member| *member != from).collect();
-        self.relayed(&others, 0, now);
+        self.relayed(&others, now);
         self.send_binary(to, frame);
     }
 

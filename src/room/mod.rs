@@ -136,6 +136,20 @@ impl Room {
         self.work(now);
     }
 
+    /// So many bytes are queued for a connection after a send. Past the bound it is closed: it does
+    /// not keep up, and skipping a frame would break its copy (W9).
+    pub fn handle_queued(&mut self, session: SessionId, bytes: u64, now: Timestamp) {
+        let largest = self.sessions.get(&session).map_or(0, |session| session.largest);
+        if bytes > self.config.max_queued_bytes + largest {
+            self.close(
+                session,
+                CloseCode::TryLater,
+                "the connection does not keep up; reconnect to catch up",
+                now,
+            );
+        }
+    }
+
     /// Does what is due. Calling it early or twice does no harm.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.expire(now);
@@ -276,24 +290,12 @@ impl Room {
         }
     }
 
-    /// Counts what is sent to a connection, and closes it when it does not read (W9).
-    fn relayed(&mut self, to: &[SessionId], bytes: usize, now: Timestamp) {
-        let mut stalled = Vec::new();
+    /// Notes who hears of others: it needs no echo of its own awareness (W5).
+    fn relayed(&mut self, to: &[SessionId], now: Timestamp) {
         for id in to {
-            let Some(session) = self.sessions.get_mut(id) else { continue };
-            session.last_relayed = now;
-            session.unread = session.unread.saturating_add(bytes as u64);
-            if session.unread > self.config.max_unread_bytes {
-                stalled.push(*id);
+            if let Some(session) = self.sessions.get_mut(id) {
+                session.last_relayed = now;
             }
-        }
-        for id in stalled {
-            self.close(
-                id,
-                CloseCode::TryLater,
-                "the connection does not keep up; reconnect to catch up",
-                now,
-            );
         }
     }
 

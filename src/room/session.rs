@@ -108,8 +108,8 @@ pub(super) struct Session {
     pub(super) text: bool,
     pub(super) changes: bool,
     pub(super) topics: Vec<String>,
-    /// Bytes sent since it was last heard (W9).
-    pub(super) unread: u64,
+    /// Bytes of the largest step 2 it was sent: a joiner may take its time to read that (W9).
+    pub(super) largest: u64,
     /// When it was last sent something that came from another connection. Not kept across
     /// hibernation: without it the connection's next awareness frame is echoed, which is right.
     pub(super) last_relayed: Timestamp,
@@ -127,7 +127,7 @@ impl Session {
             binary: false,
             text: false,
             topics: Vec::new(),
-            unread: 0,
+            largest: 0,
             last_relayed: 0,
             stale_since: None,
             denied: false,

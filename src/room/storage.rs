@@ -184,7 +184,7 @@ impl Room {
         }
         let members = document.members.clone();
         for update in updates {
-            self.relayed(&members, update.len(), now);
+            self.relayed(&members, now);
             self.send_binary(members.clone(), Frame::Bytes(message::update(update)));
         }
     }
@@ -231,6 +231,9 @@ impl Room {
             failed.extend(joining.into_iter().map(|(session, _)| session));
         }
         for (session, step_2, step_1) in frames {
+            if let Some(joiner) = self.sessions.get_mut(&session) {
+                joiner.largest = joiner.largest.max(step_2.len() as u64);
+            }
             self.send_binary(vec![session], Frame::Bytes(step_2));
             self.send_binary(vec![session], Frame::Bytes(step_1));
         }
@@ -287,6 +290,18 @@ impl Room {
         for path in due {
             self.work_on(&path, now);
         }
+        // A flush costs a round trip to D1: what other documents have pending goes along.
+        if self.actions.iter().any(|action| matches!(action, Action::Persist(_))) {
+            let pending: Vec<String> = self
+                .documents
+                .iter()
+                .filter(|(_, document)| !document.tail.is_empty())
+                .map(|(path, _)| path.clone())
+                .collect();
+            for path in pending {
+                self.flush(&path, true, now);
+            }
+        }
         let documents = self.documents.values().filter_map(Document::timeout);
         let stale = self.sessions.values().filter_map(|session| session.stale_since);
         self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
@@ -309,17 +324,8 @@ impl Room {
         if let Some(flush) = document.tail.overdue(now) {
             self.on_persist_failed(path, flush, StoreError::Unavailable, now);
         }
+        self.flush(path, false, now);
         let Some(document) = self.documents.get_mut(path) else { return };
-        if let Some(flush) = document.tail.start(now, &self.config) {
-            self.actions.push_back(Action::Persist(Persist {
-                document: path.to_owned(),
-                epoch: document.epoch,
-                update: flush.update,
-                actor: flush.actor,
-                flush: flush.flush,
-                after: document.clock,
-            }));
-        }
         match document.pull {
             Pull::Idle if document.announced > document.clock && !document.members.is_empty() => {
                 self.pull(path, 0, now);
@@ -333,7 +339,7 @@ impl Room {
         let Some(document) = self.documents.get_mut(path) else { return };
         let members = document.members.clone();
         for delivery in document.outbox.take_due(&members, now) {
-            self.relayed(&delivery.to, delivery.frame.len(), now);
+            self.relayed(&delivery.to, now);
             self.send_binary(delivery.to, Frame::Bytes(delivery.frame));
         }
         let overdue = self
@@ -342,6 +348,20 @@ impl Room {
             .is_some_and(|document| matches!(document.view, View::Loading { until, .. } if until <= now));
         if overdue {
             self.fail_joining(path, StoreError::Unavailable, now);
+        }
+    }
+
+    fn flush(&mut self, path: &str, early: bool, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        if let Some(flush) = document.tail.start(now, early, &self.config) {
+            self.actions.push_back(Action::Persist(Persist {
+                document: path.to_owned(),
+                epoch: document.epoch,
+                update: flush.update,
+                actor: flush.actor,
+                flush: flush.flush,
+                after: document.clock,
+            }));
         }
     }
 

@@ -115,8 +115,9 @@ impl Tail {
         }
     }
 
-    /// Starts or restarts a flush when it is time. One is on its way at most.
-    pub(super) fn start(&mut self, now: Timestamp, config: &RoomConfig) -> Option<Flush> {
+    /// Starts or restarts a flush when it is time. One is on its way at most. With `early`, what is
+    /// pending goes although it might wait: another document's flush goes anyway.
+    pub(super) fn start(&mut self, now: Timestamp, early: bool, config: &RoomConfig) -> Option<Flush> {
         if let Some(flight) = &mut self.flight {
             if !matches!(flight.state, FlightState::Waiting(at) if at <= now) {
                 return None;
@@ -128,7 +129,7 @@ impl Tail {
                 actor: flight.actor.clone(),
             });
         }
-        if self.due.is_none_or(|due| due > now) {
+        if self.due.is_none_or(|due| due > now && !early) {
             return None;
         }
         self.compact();
@@ -241,8 +242,8 @@ mod tests {
         tail.push(A, "ann", 1_000, &config());
         tail.push(B, "ann", 2_500, &config());
         assert_eq!(tail.timeout(), Some(3_000));
-        assert_eq!(tail.start(2_999, &config()), None);
-        let flush = tail.start(3_000, &config()).unwrap();
+        assert_eq!(tail.start(2_999, false, &config()), None);
+        let flush = tail.start(3_000, false, &config()).unwrap();
         assert_eq!(flush.actor, "ann");
         assert_eq!(flush.update, checkpoint::merge(&[A, B]).unwrap());
         assert!(!tail.is_empty(), "kept until storage has it");
@@ -256,14 +257,14 @@ mod tests {
         let mut tail = Tail::default();
         tail.push(A, "ann", 0, &config());
         tail.push(B, "bob", 0, &config());
-        assert_eq!(tail.start(5_000, &config()).unwrap().actor, "relay:relay");
+        assert_eq!(tail.start(5_000, false, &config()).unwrap().actor, "relay:relay");
     }
 
     #[test]
     fn a_failed_flush_is_kept_and_retried_with_backoff() {
         let mut tail = Tail::default();
         tail.push(A, "ann", 0, &config());
-        let first = tail.start(2_000, &config()).unwrap();
+        let first = tail.start(2_000, false, &config()).unwrap();
         let mut now = 2_000;
         let mut delays = Vec::new();
         for _ in 0..7 {
@@ -271,7 +272,7 @@ mod tests {
             let at = tail.timeout().unwrap();
             delays.push(at - now);
             now = at;
-            assert_eq!(tail.start(now, &config()).as_ref(), Some(&first), "the same bytes");
+            assert_eq!(tail.start(now, false, &config()).as_ref(), Some(&first), "the same bytes");
         }
         assert_eq!(delays, [500, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]);
     }
@@ -281,11 +282,11 @@ mod tests {
         let mut tail = Tail::default();
         assert!(tail.want_receipt(1, &Value::from(0), 0), "nothing to save");
         tail.push(A, "ann", 0, &config());
-        let first = tail.start(2_000, &config()).unwrap();
+        let first = tail.start(2_000, false, &config()).unwrap();
         tail.push(B, "ann", 2_100, &config());
         assert!(!tail.want_receipt(1, &Value::from(1), 2_200));
         assert!(tail.saved(first.flush).unwrap().1.is_empty(), "the second update is not saved yet");
-        let second = tail.start(2_200, &config()).unwrap();
+        let second = tail.start(2_200, false, &config()).unwrap();
         assert_eq!(tail.saved(second.flush).unwrap().1.len(), 1);
         assert!(tail.saved(second.flush).is_none(), "an answer counts once");
     }
@@ -294,7 +295,7 @@ mod tests {
     fn a_late_success_of_a_flush_that_was_given_up_counts() {
         let mut tail = Tail::default();
         tail.push(A, "ann", 0, &config());
-        let flush = tail.start(2_000, &config()).unwrap().flush;
+        let flush = tail.start(2_000, false, &config()).unwrap().flush;
         assert_eq!(tail.overdue(12_000), Some(flush));
         assert!(tail.failed(flush, 12_000, &config()).is_some());
         assert!(tail.saved(flush).is_some());

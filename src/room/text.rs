@@ -15,7 +15,6 @@ impl Room {
     pub fn handle_text(&mut self, id: SessionId, text: &str, now: Timestamp) {
         self.expire(now);
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unread = 0;
         if text.len() > MAX_TEXT_BYTES {
             return self.close(id, CloseCode::FrameTooLarge, "a text frame may have 64 KiB", now);
         }

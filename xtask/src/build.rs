@@ -14,7 +14,7 @@ use crate::{Result, fingerprint};
 const MAX_RAW: usize = 700_000;
 const MAX_GZIP: usize = 260_000;
 /// What changes the output. `.cargo` and the toolchain count through [`inputs`].
-const INPUTS: [&str; 4] = ["Cargo.toml", "Cargo.lock", "package-lock.json", "src"];
+const INPUTS: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "package-lock.json", "src"];
 /// What rustc and wasm-bindgen emit for this target; a list, not `--all-features`, so that wasm-opt
 /// never writes an encoding that workerd does not read yet.
 const WASM_FEATURES: [&str; 7] = [

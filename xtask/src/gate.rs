@@ -13,6 +13,9 @@ use crate::{Result, hygiene, layering, process, tools, wasm};
 /// No single end-to-end test may hang the gate; the slowest waits for a hibernation. In ms.
 const TEST_TIMEOUT: &str = "--test-timeout=180000";
 
+/// Files that run at once. They wait more than they compute: for timers, hibernation and closes.
+const TEST_CONCURRENCY: &str = "--test-concurrency=3";
+
 /// Runs the gate; the last line of output is the count of steps.
 pub fn run(quick: bool) -> Result<ExitCode> {
     let mut report = Report { steps: Vec::new() };
@@ -64,7 +67,7 @@ fn built(report: &mut Report) -> Result {
         with_tools(&|_| process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", bundle])))
     })?;
     report.step("tools/", || with_tools(&|_| node_tests("tools")))?;
-    for folder in ["tests/yjs", "tests/e2e"] {
+    for folder in ["bench", "tests/yjs", "tests/e2e"] {
         if tools::root().join(folder).is_dir() {
             report.step(folder, || with_tools(&|_| node_tests(folder)))?;
         }
@@ -116,7 +119,7 @@ fn node_tests(folder: &str) -> Result {
         return Err(format!("{folder} holds no *.test.mjs"));
     }
     files.sort();
-    process::run(tools::node().args(["--test", TEST_TIMEOUT]).args(files))
+    process::run(tools::node().args(["--test", TEST_TIMEOUT, TEST_CONCURRENCY]).args(files))
 }
 
 fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {

@@ -30,6 +30,63 @@ pub struct Append<'a> {
     pub after: Option<u64>,
 }
 
+impl<'a> Append<'a> {
+    /// The statements of one append. [`Self::read`] knows their order.
+    fn add_statements(&self, chunks: &'a [String], statements: &mut Vec<Statement<'a>>) {
+        let Self { workspace, path, update, epoch, actor, at, op, after } = *self;
+        let entry = Entry { workspace, kind: ChangeKind::Update, path, actor, at, op };
+        statements.push(append(&entry, &[Guard::Document(epoch)]));
+        statements.push(statement(
+            // The epoch of a new document is its first clock: one that is deleted and made again
+            // under the same path is another document.
+            "INSERT INTO nodes (workspace, path, kind, epoch, clock, updated_at, parts, size)
+             SELECT ?1, ?2, 'document', MAX(clock), MAX(clock), ?3, ?4, ?5 FROM change_log WHERE workspace = ?1
+             ON CONFLICT (workspace, path) DO UPDATE
+             SET clock = excluded.clock, updated_at = excluded.updated_at,
+                 parts = parts + excluded.parts, size = size + excluded.size
+             RETURNING epoch, parts",
+            [
+                Bind::Text(workspace),
+                Bind::Text(path),
+                Bind::Int(at),
+                Bind::Int(chunks.len() as u64),
+                Bind::Int(update.len() as u64),
+            ],
+        ));
+        // A room asks for what it missed and knows its own lease; the REST route is the reverse.
+        statements.push(match after {
+            Some(after) => statement(
+                format!(
+                    "{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)
+                     ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"
+                ),
+                [Bind::Text(workspace), Bind::Text(path), Bind::Int(after)],
+            ),
+            None => live_until(workspace),
+        });
+        for (part, data) in chunks.iter().enumerate() {
+            statements.push(insert_part(workspace, path, None, part, data));
+        }
+    }
+
+    fn read(&self, results: &Results, first: usize) -> Result<AppendedUpdate, DbError> {
+        let appended = Appended::read(results, first)?;
+        let written = results.row(first + 1).ok_or_else(unreadable)?;
+        let (missed, live_until) = match self.after {
+            Some(_) => (parts_of(results, first + 2)?, 0),
+            None => (Vec::new(), lease_of(results, first + 2)),
+        };
+        Ok(AppendedUpdate {
+            clock: appended.clock,
+            created: appended.created,
+            epoch: written.int("epoch").unwrap_or(0),
+            parts: written.int("parts").unwrap_or(0),
+            live_until,
+            missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
+        })
+    }
+}
+
 /// An update that is committed.
 #[derive(Debug)]
 pub struct AppendedUpdate {
@@ -56,59 +113,24 @@ struct Part {
 
 impl Db {
     /// Appends an update in one transaction with its change (R1).
-    pub async fn append_update(&self, append_: &Append<'_>) -> Result<AppendedUpdate, DbError> {
-        let Append { workspace, path, update, epoch, actor, at, op, after } = *append_;
-        let entry = Entry { workspace, kind: ChangeKind::Update, path, actor, at, op };
-        let chunks: Vec<String> = checkpoint::chunks(update, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
-        let mut statements = vec![
-            append(&entry, &[Guard::Document(epoch)]),
-            statement(
-                // The epoch of a new document is its first clock: one that is deleted and made again
-                // under the same path is another document.
-                "INSERT INTO nodes (workspace, path, kind, epoch, clock, updated_at, parts, size)
-                 SELECT ?1, ?2, 'document', MAX(clock), MAX(clock), ?3, ?4, ?5 FROM change_log WHERE workspace = ?1
-                 ON CONFLICT (workspace, path) DO UPDATE
-                 SET clock = excluded.clock, updated_at = excluded.updated_at,
-                     parts = parts + excluded.parts, size = size + excluded.size
-                 RETURNING epoch, parts",
-                [
-                    Bind::Text(workspace),
-                    Bind::Text(path),
-                    Bind::Int(at),
-                    Bind::Int(chunks.len() as u64),
-                    Bind::Int(update.len() as u64),
-                ],
-            ),
-            // A room asks for what it missed and knows its own lease; the REST route is the reverse.
-            match after {
-                Some(after) => statement(
-                    format!(
-                        "{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)
-                         ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"
-                    ),
-                    [Bind::Text(workspace), Bind::Text(path), Bind::Int(after)],
-                ),
-                None => live_until(workspace),
-            },
-        ];
-        for (part, data) in chunks.iter().enumerate() {
-            statements.push(insert_part(workspace, path, None, part, data));
+    pub async fn append_update(&self, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
+        let mut appended = self.append_updates(std::slice::from_ref(append)).await?;
+        appended.pop().ok_or_else(unreadable)
+    }
+
+    /// Appends several updates in one transaction: all or none.
+    pub async fn append_updates(&self, appends: &[Append<'_>]) -> Result<Vec<AppendedUpdate>, DbError> {
+        let chunks: Vec<Vec<String>> = appends
+            .iter()
+            .map(|append| checkpoint::chunks(append.update, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect())
+            .collect();
+        let (mut statements, mut firsts) = (Vec::new(), Vec::new());
+        for (append, chunks) in appends.iter().zip(&chunks) {
+            firsts.push(statements.len());
+            append.add_statements(chunks, &mut statements);
         }
         let results = self.batch(statements).await?;
-        let appended = Appended::read(&results, 0)?;
-        let written = results.row(1).ok_or_else(unreadable)?;
-        let (missed, live_until) = match after {
-            Some(_) => (parts_of(&results, 2)?, 0),
-            None => (Vec::new(), lease_of(&results, 2)),
-        };
-        Ok(AppendedUpdate {
-            clock: appended.clock,
-            created: appended.created,
-            epoch: written.int("epoch").unwrap_or(0),
-            parts: written.int("parts").unwrap_or(0),
-            live_until,
-            missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
-        })
+        appends.iter().zip(firsts).map(|(append, first)| append.read(&results, first)).collect()
     }
 
     /// Reads a document's updates past a clock, with its own clock and epoch. A document that does

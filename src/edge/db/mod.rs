@@ -22,6 +22,7 @@ pub use d1::{Database, Row};
 #[derive(Debug, Clone)]
 pub struct Db {
     database: Database,
+    deadline_ms: u64,
 }
 
 /// Why a batch was not committed, or may not have been.
@@ -68,7 +69,13 @@ impl Db {
     /// Wraps the binding.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self { database }
+        Self { database, deadline_ms: D1_DEADLINE_MS }
+    }
+
+    /// The same database, for a caller that does without an answer sooner.
+    #[must_use]
+    pub fn within(self, deadline_ms: u64) -> Self {
+        Self { deadline_ms, ..self }
     }
 
     /// Runs statements as one transaction, and returns the rows of each.
@@ -77,7 +84,7 @@ impl Db {
             .into_iter()
             .map(|statement| (statement.sql, statement.binds.into_iter().map(js_value).collect::<Array>()))
             .collect();
-        let deadline = Delay::from(Duration::from_millis(D1_DEADLINE_MS));
+        let deadline = Delay::from(Duration::from_millis(self.deadline_ms));
         match select(Box::pin(d1::run(&self.database, statements)), deadline).await {
             Either::Left((Ok(results), _)) => Ok(Results(results)),
             Either::Left((Err(message), _)) => Err(classify(message)),

@@ -101,6 +101,8 @@ pub struct Sim {
     pub inboxes: BTreeMap<SessionId, Inbox>,
     pub storage: Storage,
     pub lease: u64,
+    /// Flushes that were asked for together, each time.
+    pub batches: Vec<usize>,
 }
 
 impl Sim {
@@ -115,6 +117,7 @@ impl Sim {
             inboxes: BTreeMap::new(),
             storage: Storage::default(),
             lease: 0,
+            batches: Vec::new(),
         }
     }
 
@@ -160,6 +163,12 @@ impl Sim {
         self.inboxes.get_mut(&id).unwrap().closed.get_or_insert(CloseCode::Done);
     }
 
+    /// The shell says how much is queued for a connection.
+    pub fn queued(&mut self, id: SessionId, bytes: u64) {
+        self.room.handle_queued(id, bytes, self.now);
+        self.drain(None);
+    }
+
     pub fn change(&mut self, change: &Change) {
         self.room.handle_change(change, self.now);
         self.drain(None);
@@ -196,8 +205,13 @@ impl Sim {
     }
 
     fn drain(&mut self, input: Option<&[u8]>) {
+        let mut flushes = 0;
         while let Some(action) = self.room.poll_action() {
+            flushes += usize::from(matches!(action, Action::Persist(_)));
             self.act(action, input);
+        }
+        if flushes > 0 {
+            self.batches.push(flushes);
         }
     }
 
