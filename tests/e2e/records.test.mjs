@@ -382,7 +382,7 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
 
   test("hostile addresses are refused or name what they say, never anything else", async () => {
     const { owner, base, node } = await open("hostile");
-    await owner.put(node("a/b"), "mine");
+    await owner.put(node("a/b"), '"mine"');
     const bad = ["a%2Fb", "a%2fb", "%C0%AE%C0%AE/x", "%c0%af", "%ED%A0%80", "%ff", "a%00", "a%0A", "a%7F", "%C2%85", "a//b", "a/", "%", "%2", "%zz", "a/%2E%2E%2Fb"];
     for (const path of bad) {
       for (const [method, body] of [["GET"], ["PUT", "1"], ["DELETE"]]) {
@@ -416,9 +416,9 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
     }
     assert.equal((await owner.put(node("a"), "1", { "content-type": "Application/JSON; charset=utf-8" })).status, 201);
     for (const method of ["POST", "PROPFIND", "HEAD", "TRACE", "PURGE"]) {
-      const refused = await owner.call(method, node("a"), {}).catch((error) => error);
-      if (method === "HEAD") continue;
-      assert.deepEqual([refused.status, refused.json?.code, refused.headers?.allow], [405, "method_not_allowed", "GET, PUT, PATCH, DELETE"], method);
+      const refused = await owner.call(method, node("a"));
+      assert.deepEqual([refused.status, refused.headers.allow], [405, "GET, PUT, PATCH, DELETE"], method);
+      assert.equal(refused.json?.code, method === "HEAD" ? undefined : "method_not_allowed");
     }
     for (const [method, path, allow] of [["PUT", base, "GET, DELETE"], ["GET", "/api/workspaces", "POST"], ["GET", `${base}/ops`, "POST"], ["DELETE", `${base}/changes`, "GET"], ["PATCH", `${base}/docs/a`, "GET"], ["POST", "/healthz", "GET"]]) {
       const refused = await owner.call(method, path);
