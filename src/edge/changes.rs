@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, LocalBoxFuture, pending};
 use futures_util::stream::{LocalBoxStream, StreamExt};
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use worker::{Delay, Env, Request, ResponseBuilder, WebsocketEvent};
 
 use super::call::Call;
@@ -15,6 +15,7 @@ use super::respond::{self, Answer, header, headers, storage};
 use super::{clock, room_calls};
 use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
+use crate::api::resource;
 use crate::api::role::Role;
 use crate::feed::cursor::{Resume, check_cursor, parse_cursor};
 use crate::feed::filter::Filter;
@@ -23,12 +24,6 @@ use crate::protocol::change::Change;
 
 /// `GET /api/workspaces/:id/changes`
 pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
-    #[derive(Serialize)]
-    struct Listed {
-        changes: Vec<Change>,
-        head: u64,
-        floor: u64,
-    }
     call.authorize(workspace, Role::Viewer)?;
     let since = call.query.since()?.unwrap_or(0);
     let limit = call.query.limit()?;
@@ -40,7 +35,7 @@ pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
     }
     match check_cursor(since, head, floor) {
         Resume::Gone => Err(Problem::cursor_gone(head, floor)),
-        Resume::Ok => respond::json(200, &Listed { changes: page.changes, head, floor }),
+        Resume::Ok => respond::json(200, &resource::ChangeList { changes: page.changes, head, floor }),
     }
 }
 
@@ -93,15 +88,6 @@ enum Bridged {
     /// Somebody says that something changed (W7).
     Hint,
     Closed,
-}
-
-/// A change frame from the room.
-#[derive(Deserialize)]
-struct Told {
-    #[serde(default)]
-    hint: bool,
-    #[serde(flatten)]
-    change: Change,
 }
 
 /// What woke the shell.
@@ -226,10 +212,13 @@ fn bridge(env: Env, workspace: String) -> LocalBoxStream<'static, Bridged> {
         yield Bridged::Open;
         while let Some(Ok(event)) = events.next().await {
             match event {
-                WebsocketEvent::Message(message) => match message.json::<Told>() {
-                    Ok(told) if !told.hint => yield Bridged::Change(told.change),
-                    Ok(_) | Err(_) => yield Bridged::Hint,
-                },
+                WebsocketEvent::Message(message) => {
+                    let told: Value = message.text().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+                    match Change::from_json(&told) {
+                        Some(change) if told.get("hint").is_none() => yield Bridged::Change(change),
+                        _ => yield Bridged::Hint,
+                    }
+                }
                 WebsocketEvent::Close(_) => break,
             }
         }

@@ -6,7 +6,7 @@ use worker::{Request, Response};
 
 use super::call::Call;
 use super::config::room_stub;
-use super::respond::{self, Answer, header};
+use super::respond::{Answer, header};
 use super::{clock, room_calls};
 use crate::api::credentials::upgrade_credentials;
 use crate::api::path::{NodePath, WorkspaceId};
@@ -85,5 +85,5 @@ pub async fn inspect(call: &Call<'_>, workspace: &str, panic: bool) -> Answer {
     if panic {
         return room_calls::panic(&stub).await.map_err(failed);
     }
-    respond::json(200, &room_calls::inspect(&stub).await.map_err(failed)?)
+    room_calls::inspect(&stub).await.map_err(failed)
 }

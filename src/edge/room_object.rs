@@ -21,7 +21,6 @@ use super::db::Db;
 use super::socket::{Queued, Sockets};
 use super::{clock, guard, room_calls, room_storage, socket};
 use crate::protocol::Timestamp;
-use crate::protocol::change::Change;
 use crate::protocol::control::{PING, PONG};
 use crate::room::{Action, Frame, Room as Core, SessionId, SessionInfo};
 
@@ -142,10 +141,6 @@ impl Shell {
             self.core.borrow_mut().handle_close(session, clock::now());
             self.drain(None);
         }
-    }
-
-    pub(super) fn tell(self: &Rc<Self>, changes: &[Change]) {
-        self.with(|core, now| changes.iter().for_each(|change| core.handle_change(change, now)));
     }
 
     /// Lets a socket in. It is accepted for hibernation already.

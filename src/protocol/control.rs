@@ -3,7 +3,6 @@
 //! A relay sends JSON only to a connection that has sent text (W1), so a stock y-websocket client
 //! never sees any. Unknown types are ignored, as y-webrtc does.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::change::Change;
@@ -101,8 +100,13 @@ pub fn parse(text: &str) -> Result<Control, ControlError> {
 }
 
 fn topics(message: &Map<String, Value>) -> Result<Vec<String>, ControlError> {
-    let topics = message.get("topics").ok_or(ControlError::BadField("topics"))?;
-    let topics = Vec::<String>::deserialize(topics).map_err(|_| ControlError::BadField("topics"))?;
+    let Some(Value::Array(values)) = message.get("topics") else {
+        return Err(ControlError::BadField("topics"));
+    };
+    let mut topics = Vec::with_capacity(values.len());
+    for value in values {
+        topics.push(value.as_str().ok_or(ControlError::BadField("topics"))?.to_owned());
+    }
     if topics.len() > MAX_TOPICS || topics.iter().any(|topic| topic.len() > MAX_TOPIC_BYTES) {
         return Err(ControlError::TooManyTopics);
     }

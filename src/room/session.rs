@@ -1,6 +1,7 @@
 //! One connection of a room, and what of it survives hibernation.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::protocol::Timestamp;
 use crate::protocol::limits::MAX_ATTACHMENT_BYTES;
@@ -9,7 +10,7 @@ use crate::protocol::limits::MAX_ATTACHMENT_BYTES;
 pub type SessionId = u32;
 
 /// What the Worker vouches for when it hands a connection to the room.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionInfo {
     /// Who: the `sub` of the scope token.
     pub sub: String,
@@ -26,7 +27,7 @@ pub struct SessionInfo {
 }
 
 /// What is at the other end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKind {
     /// An SSE stream of the Worker (F5). It hears changes, says nothing, and is no listener.
@@ -36,7 +37,7 @@ pub enum SessionKind {
 }
 
 /// An awareness entry that a connection owns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnedEntry {
     /// Yjs client id.
     pub client: u64,
@@ -47,7 +48,7 @@ pub struct OwnedEntry {
 }
 
 /// A connection's attachment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Attachment {
     /// The connection's number.
     pub id: SessionId,
@@ -96,8 +97,62 @@ impl Attachment {
     /// Reads an attachment back; `None` for text of another version.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
+        let value: Value = serde_json::from_str(text).ok()?;
+        Some(Self {
+            id: number(value.get("id")?)?,
+            info: SessionInfo::from_json(value.get("info")?)?,
+            binary: value.get("binary")?.as_bool()?,
+            text: value.get("text")?.as_bool()?,
+            changes: value.get("changes")?.as_bool()?,
+            owned: list(value.get("owned")?, OwnedEntry::from_json)?,
+            topics: list(value.get("topics")?, |topic| topic.as_str().map(str::to_owned))?,
+            clock: value.get("clock")?.as_u64()?,
+            epoch: value.get("epoch")?.as_u64(),
+            lease_until: value.get("lease_until")?.as_u64()?,
+        })
     }
+}
+
+impl SessionInfo {
+    /// Reads what the Worker vouches for from its JSON.
+    #[must_use]
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let kind = match value.get("kind")?.as_str()? {
+            "bridge" => SessionKind::Bridge,
+            "client" => SessionKind::Client,
+            _ => return None,
+        };
+        Some(Self {
+            sub: value.get("sub")?.as_str()?.to_owned(),
+            kind,
+            can_write: value.get("can_write")?.as_bool()?,
+            expires_at: value.get("expires_at")?.as_u64()?,
+            document: value.get("document")?.as_str()?.to_owned(),
+            epoch: value.get("epoch")?.as_u64(),
+        })
+    }
+}
+
+impl OwnedEntry {
+    fn from_json(value: &Value) -> Option<Self> {
+        Some(Self {
+            client: value.get("client")?.as_u64()?,
+            clock: number(value.get("clock")?)?,
+            state: value.get("state")?.as_str().map(str::to_owned),
+        })
+    }
+}
+
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+fn list<T>(value: &Value, read: impl Fn(&Value) -> Option<T>) -> Option<Vec<T>> {
+    let mut items = Vec::new();
+    for item in value.as_array()? {
+        items.push(read(item)?);
+    }
+    Some(items)
 }
 
 /// A live connection.
@@ -170,6 +225,8 @@ mod tests {
         };
         let text = attachment.encode();
         assert!(text.len() <= MAX_ATTACHMENT_BYTES, "{}", text.len());
+        let read = Attachment::decode(&text).unwrap();
+        assert_eq!(read.encode(), text);
         let read = Attachment::decode(&text).unwrap();
         assert_eq!(read.owned.len(), MAX_OWNED_CLIENT_IDS, "ownership is never dropped");
         assert!(read.owned.iter().any(|entry| entry.state.is_some()), "states that fit are kept");

@@ -260,7 +260,7 @@ impl World {
         for event in self.reader.read(text) {
             match event.name.as_str() {
                 "change" => {
-                    let change: Change = serde_json::from_str(&event.data).unwrap();
+                    let change = Change::from_json(&serde_json::from_str(&event.data).unwrap()).unwrap();
                     assert_eq!(event.last_event_id, change.clock.to_string());
                     self.check_skipped(change.clock - 1);
                     assert_eq!(self.covered + 1, change.clock, "a clock twice, or not in order");
