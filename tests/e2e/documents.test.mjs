@@ -61,13 +61,13 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     doc.getText("content").insert(0, "Héllo 😀");
     doc.getMap("meta").set("tags", ["a", 1, null]);
     const created = await add("notes/intro", updates[0]);
-    assert.deepEqual([created.status, created.json], [201, { clock: 1, epoch: 0 }]);
-    assert.deepEqual([created.headers.etag, created.headers["yrelay-epoch"]], ['"1"', "0"]);
+    assert.deepEqual([created.status, created.json], [201, { clock: 1, epoch: 1 }]);
+    assert.deepEqual([created.headers.etag, created.headers["yrelay-epoch"]], ['"1"', "1"]);
     const added = await add("notes/intro", updates[1], { "content-type": "application/x-yjs-update" });
-    assert.deepEqual([added.status, added.json], [200, { clock: 2, epoch: 0 }]);
+    assert.deepEqual([added.status, added.json], [200, { clock: 2, epoch: 1 }]);
     for (const [accept, type] of [[undefined, "application/octet-stream"], ["application/x-yjs-update", "application/x-yjs-update"], ["*/*", "application/octet-stream"]]) {
       const answer = await read("notes/intro", accept);
-      assert.deepEqual([answer.status, answer.headers["content-type"], answer.headers.etag, answer.headers["yrelay-epoch"], answer.headers.vary], [200, type, '"2"', "0", "Accept"]);
+      assert.deepEqual([answer.status, answer.headers["content-type"], answer.headers.etag, answer.headers["yrelay-epoch"], answer.headers.vary], [200, type, '"2"', "1", "Accept"]);
     }
     assert.deepEqual((await whole("notes/intro")).getText("content").toString(), "Héllo 😀");
     assert.equal((await read("notes/intro", "text/plain", "?root=content")).text, "Héllo 😀");
@@ -108,7 +108,7 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     doc.getText("t").insert(1, "b");
     await add("d", updates[0]);
     const same = await owner.get(address("d"), { headers: { "if-none-match": '"1"' } });
-    assert.deepEqual([same.status, same.bytes.length, same.headers.etag, same.headers["yrelay-epoch"]], [304, 0, '"1"', "0"]);
+    assert.deepEqual([same.status, same.bytes.length, same.headers.etag, same.headers["yrelay-epoch"]], [304, 0, '"1"', "1"]);
     await add("d", updates[1]);
     assert.equal((await owner.get(address("d"), { headers: { "if-none-match": '"1"' } })).status, 200);
   });
@@ -139,10 +139,20 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     doc.getText("t").insert(0, "a");
     doc.getText("t").insert(1, "b");
     const send = (update, epoch) => owner.call("POST", `${address("d")}/updates?epoch=${epoch}`, { body: update, headers: { "content-type": "application/octet-stream" } });
-    assert.equal((await send(updates[0], 0)).status, 201);
-    const refused = await send(updates[1], 1);
-    assert.deepEqual([refused.status, refused.json.code, refused.json.epoch], [409, "wrong_node_kind", 0]);
+    const missing = await send(updates[0], 1);
+    assert.equal(missing.status, 409, "an epoch of a document that is not there");
+    assert.deepEqual((await owner.update("epoch", "d", updates[0])).json, { clock: 1, epoch: 1 });
+    for (const epoch of [0, 2]) {
+      const refused = await send(updates[1], epoch);
+      assert.deepEqual([refused.status, refused.json.code, refused.json.epoch], [409, "wrong_node_kind", 1]);
+    }
     for (const epoch of ["x", "-1", "1.5"]) assert.equal((await send(updates[1], epoch)).json.code, "bad_request", epoch);
+    assert.equal((await whole("d")).getText("t").toString(), "a");
+    assert.deepEqual((await send(updates[1], 1)).json, { clock: 2, epoch: 1 });
+    // A document that was deleted and made again is another one: what knew the old one stays out.
+    await owner.delete("/api/workspaces/epoch/nodes/d");
+    assert.deepEqual((await owner.update("epoch", "d", updates[0])).json, { clock: 4, epoch: 4 });
+    assert.equal((await send(updates[1], 1)).json.epoch, 4);
     assert.equal((await whole("d")).getText("t").toString(), "a");
   });
 
@@ -266,7 +276,7 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     const { doc, updates } = recorded(14);
     doc.getText("t").insert(0, "a");
     const answers = await Promise.all(Array.from({ length: 10 }, () => add("d", updates[0], { "idempotency-key": "k" })));
-    assert.deepEqual([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], ['201 {"clock":1,"epoch":0}']);
+    assert.deepEqual([...new Set(answers.map(({ status, text }) => `${status} ${text}`))], ['201 {"clock":1,"epoch":1}']);
     doc.getText("t").insert(1, "b");
     assert.equal((await add("d", updates[1], { "idempotency-key": "k" })).json.code, "idempotency_key_reused");
     assert.equal((await add("e", updates[1], { "idempotency-key": "k" })).status, 201, "another document");
@@ -284,13 +294,16 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     const refused = await add("d", Buffer.alloc(16 * MIB + 1));
     assert.deepEqual([refused.status, refused.json.code, refused.json.limit], [413, "payload_too_large", 16 * MIB]);
     assert.equal((await owner.get("/api/workspaces/large")).json.head, 1);
+    // Sent twice, an update counts once.
+    assert.equal((await add("d", updates[0])).status, 200);
     for (const status of [200, 200, 413]) {
-      const answer = await add("d", updates[0]);
+      doc.getText("t").insert(0, filler(5_000, status).repeat(1_000));
+      const answer = await add("d", updates.at(-1));
       assert.equal(answer.status, status, answer.text.slice(0, 200));
       if (status === 413) assert.equal(answer.json.code, "document_too_large");
     }
-    assert.equal((await owner.get("/api/workspaces/large")).json.head, 3, "the refused one has no clock");
-    assert.equal((await read("d", "text/plain")).text.length, 5_000_000, "what it has stays readable");
+    assert.equal((await owner.get("/api/workspaces/large")).json.head, 4, "the refused one has no clock");
+    assert.equal((await read("d", "text/plain")).text.length, 15_000_000, "what it has stays readable");
     assert.equal((await add("e", Buffer.from("010165000401017402686900", "hex"))).status, 201, "other documents go on");
   });
 });
