@@ -166,9 +166,10 @@ async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -
             "The document has another epoch: it was replaced. Load it again.",
         )
         .with("epoch", node.epoch),
-        Ok(Some(None)) => {
-            Problem::because(ProblemCode::WrongNodeKind, "There is no document of this epoch: it was deleted.")
-        }
+        Ok(Some(None)) => Problem::because(
+            ProblemCode::WrongNodeKind,
+            "There is no document of this epoch: it was deleted.",
+        ),
         _ => Problem::new(ProblemCode::WrongNodeKind),
     }
 }
