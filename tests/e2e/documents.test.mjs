@@ -147,6 +147,12 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     assert.deepEqual([refused.status, refused.json.code, refused.json.epoch], [409, "epoch_changed", 1]);
     for (const epoch of ["x", "-1", "1.5"]) assert.equal((await send(updates[1], epoch)).json.code, "bad_request", epoch);
     assert.equal((await whole("d")).getText("t").toString(), "a");
+    assert.deepEqual((await send(updates[1], 1)).json, { clock: 2, epoch: 1 });
+    // A document that was deleted and made again is another one: what knew the old one stays out.
+    await owner.delete("/api/workspaces/epoch/nodes/d");
+    assert.deepEqual((await owner.update("epoch", "d", updates[0])).json, { clock: 4, epoch: 4 });
+    assert.equal((await send(updates[1], 1)).json.epoch, 4);
+    assert.equal((await whole("d")).getText("t").toString(), "a");
   });
 
   test("w04 malformed, foreign and empty updates are 422 and nothing is stored", async () => {
