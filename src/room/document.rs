@@ -30,6 +30,8 @@ pub(super) struct Document {
     /// The stored epoch, once it is known.
     pub(super) epoch: Option<u64>,
     pub(super) pull: Pull,
+    /// When storage was last asked for what others appended.
+    pub(super) checked: Timestamp,
 }
 
 /// Whether the room is fetching what others appended (D3).

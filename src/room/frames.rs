@@ -64,6 +64,7 @@ impl Room {
     }
 
     fn on_step_1(&mut self, id: SessionId, state_vector: &[u8], now: Timestamp) {
+        let look_after = self.config.flush_after;
         let Some((path, document)) = self.document_of(id) else { return };
         document.joining.retain(|(joining, _)| *joining != id);
         document.joining.push((id, state_vector.to_vec()));
@@ -71,13 +72,14 @@ impl Room {
             View::Absent => self.load(&path, now),
             View::Loading { .. } => {}
             View::Loaded { .. } => {
-                let may_pull = document.pull == Pull::Idle;
-                self.answer_joining(&path, now);
-                // The view may lack what others appended if the room was not told of it, so each
-                // joiner makes the room look: one query, and whatever it brings goes to everybody.
-                if may_pull {
-                    self.pull(&path, 0, now);
+                // The view may lack what others appended if the room was not told of it, so a joiner
+                // makes the room look, at once or when the last look is two seconds old: one query
+                // for a whole storm of joiners, and what it brings goes to everybody.
+                if document.pull == Pull::Idle {
+                    document.pull = Pull::Wanted(now.max(document.checked + look_after), 0);
                 }
+                self.answer_joining(&path, now);
+                self.work_on(&path, now);
             }
         }
         self.send_awareness(id);

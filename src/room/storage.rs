@@ -190,10 +190,11 @@ impl Room {
     }
 
     /// Asks for what others appended.
-    pub(super) fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
+    fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
             document.pull = Pull::Running(now + self.config.storage_timeout, failures);
             document.asked = document.announced;
+            document.checked = now;
             let after = document.clock;
             self.actions.push_back(Action::Pull { document: path.to_owned(), after });
         }
@@ -203,6 +204,7 @@ impl Room {
     pub(super) fn load(&mut self, path: &str, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
             let since = document.tail.updates().map(<[u8]>::to_vec).collect();
+            document.checked = now;
             document.view = View::Loading { until: now + self.config.storage_timeout, since };
             self.actions.push_back(Action::Load { document: path.to_owned() });
         }
@@ -218,13 +220,16 @@ impl Room {
         let mut frames = Vec::new();
         let mut failed = Vec::new();
         if let Some(Ok(whole)) = document.view.whole() {
-            let ours = checkpoint::state_vector(whole).map(|vector| message::sync_step_1(&vector));
             for (session, theirs) in joining {
-                match (checkpoint::diff(whole, &theirs), &ours) {
-                    (Ok(lacking), Ok(ours)) => {
-                        frames.push((session, message::sync_step_2(&lacking), ours.clone()));
-                    }
-                    _ => failed.push(session),
+                // Who has nothing gets everything: no need to look into it, or to copy it twice.
+                let step_2 = if matches!(theirs.as_slice(), [] | [0]) {
+                    Ok(message::sync_step_2(whole.update))
+                } else {
+                    checkpoint::diff(whole.update, &theirs).map(|lacking| message::sync_step_2(&lacking))
+                };
+                match step_2 {
+                    Ok(step_2) => frames.push((session, step_2, message::sync_step_1(whole.vector))),
+                    Err(_) => failed.push(session),
                 }
             }
         } else {
@@ -315,7 +320,7 @@ impl Room {
         self.due = [self.due, document, stale].into_iter().flatten().min();
     }
 
-    fn work_on(&mut self, path: &str, now: Timestamp) {
+    pub(super) fn work_on(&mut self, path: &str, now: Timestamp) {
         let Some(document) = self.documents.get_mut(path) else { return };
         if document.is_unused() {
             self.documents.remove(path);

@@ -23,9 +23,20 @@ pub(super) enum View {
     Loaded {
         /// One update.
         base: Vec<u8>,
+        /// Its state vector: what every joiner is told, worked out once.
+        vector: Vec<u8>,
         /// Updates that are not in `base` yet. They are merged when somebody joins.
         since: Vec<Vec<u8>>,
     },
+}
+
+/// A document, merged.
+#[derive(Debug)]
+pub(super) struct Whole<'a> {
+    /// One update.
+    pub(super) update: &'a [u8],
+    /// Its state vector.
+    pub(super) vector: &'a [u8],
 }
 
 impl View {
@@ -44,7 +55,8 @@ impl View {
             parts.push(update);
         }
         let base = checkpoint::merge(&parts)?;
-        *self = Self::Loaded { base, since: Vec::new() };
+        let vector = checkpoint::state_vector(&base)?;
+        *self = Self::Loaded { base, vector, since: Vec::new() };
         Ok(())
     }
 
@@ -62,18 +74,20 @@ impl View {
         }
     }
 
-    /// The whole document as one update; `None` unless it is loaded.
-    pub(super) fn whole(&mut self) -> Option<Result<&[u8], DocumentError>> {
-        let Self::Loaded { base, since } = self else { return None };
+    /// The whole document; `None` unless it is loaded.
+    pub(super) fn whole(&mut self) -> Option<Result<Whole<'_>, DocumentError>> {
+        let Self::Loaded { base, vector, since } = self else { return None };
         if !since.is_empty() {
             let parts: Vec<&[u8]> = std::iter::once(&*base).chain(&*since).map(Vec::as_slice).collect();
-            match checkpoint::merge(&parts) {
-                Ok(merged) => *base = merged,
+            let merged =
+                checkpoint::merge(&parts).and_then(|merged| Ok((checkpoint::state_vector(&merged)?, merged)));
+            match merged {
+                Ok(merged) => (*vector, *base) = merged,
                 Err(error) => return Some(Err(error)),
             }
             since.clear();
         }
-        Some(Ok(base))
+        Some(Ok(Whole { update: base, vector }))
     }
 
     /// Bytes held.
@@ -81,7 +95,7 @@ impl View {
         match self {
             Self::Absent => 0,
             Self::Loading { since, .. } => total(since),
-            Self::Loaded { base, since } => base.len() + total(since),
+            Self::Loaded { base, since, .. } => base.len() + total(since),
         }
     }
 
