@@ -1,5 +1,5 @@
 // ENTRY POINT: node bench/run.mjs [--only NAME[,NAME]] [--runs 3] [--seconds 10]
-//   [--json FILE] [--control] [--instance-path /PATH]
+//   [--json FILE] [--control]
 // Exit code 0: every limit kept; 1: a limit broken, or a run with a defect; 2: bad usage.
 
 import { writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ class Bench {
   /** The side under test, started once. */
   async openTested() {
     this.#database ??= await startDatabase();
-    this.#tested ??= await (this.options.control ? openFloor(this.#database, "control") : openYrelay(this.#database, this.options));
+    this.#tested ??= await (this.options.control ? openFloor(this.#database, "control") : openYrelay(this.#database));
     return this.#tested;
   }
 
@@ -74,7 +74,6 @@ function parseOptions() {
       seconds: { type: "string", default: "10" },
       json: { type: "string" },
       control: { type: "boolean", default: false },
-      "instance-path": { type: "string" },
     },
   });
   const only = values.only.split(",");
@@ -82,7 +81,7 @@ function parseOptions() {
   const unknown = only.find((name) => !Object.hasOwn(SCENARIOS, name));
   if (unknown !== undefined) throw new Error(`--only ${unknown}: one of ${Object.keys(SCENARIOS).join(", ")}`);
   if (!(Number.isInteger(runs) && runs > 0 && seconds > 0)) throw new Error("--runs and --seconds are positive numbers");
-  return { only, runs, seconds, json: values.json, control: values.control, instancePath: values["instance-path"] };
+  return { only, runs, seconds, json: values.json, control: values.control };
 }
 
 async function runScenario(name, options, report) {

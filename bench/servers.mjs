@@ -64,7 +64,8 @@ export async function startYrelay(database) {
     className: "Room",
     platform: platformOf(path.join(ROOT, "wrangler.toml")),
     database: { url: database.url, name: "yrelay" },
-    texts: { ...SECRETS, RELAY_LABEL: "cf" },
+    // The development routes tell one construction of the room from the next (wake).
+    texts: { ...SECRETS, RELAY_LABEL: "cf", DEV_MODE: "1" },
   }));
 }
 

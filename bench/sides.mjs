@@ -34,7 +34,7 @@ export async function openFloor(database, name) {
 }
 
 /** The Worker under test, by its public contract only. */
-export async function openYrelay(database, options) {
+export async function openYrelay(database) {
   const server = await startYrelay(database);
   const api = `${server.url}/api/workspaces`;
   const ws = server.url.replace("http", "ws");
@@ -63,11 +63,10 @@ export async function openYrelay(database, options) {
     changes: (signal) => expectOk(fetch(`${api}/${WORKSPACE}/changes/stream`, {
       headers: { ...headers(), accept: "text/event-stream" }, signal,
     })),
-    // Hook: a path that answers with text that differs for each construction of the Room.
+    /** A text that differs for each construction of the Room. */
     instance: async () => {
-      if (options.instancePath === undefined) return undefined;
-      const answer = await expectOk(fetch(server.url + options.instancePath, { headers: headers(), ...deadline() }));
-      return answer.text();
+      const answer = await expectOk(fetch(`${server.url}/__dev/rooms/${WORKSPACE}`, { headers: headers(), ...deadline() }));
+      return (await answer.json()).instance;
     },
   };
 }

@@ -240,6 +240,9 @@ problem_codes! {
     NotAcceptable "not_acceptable" 406 "Not acceptable",
         "The document cannot be shown as any type in `Accept`.",
         "Ask for `application/octet-stream`, `text/plain` or `application/json`.";
+    EpochChanged "epoch_changed" 409 "Epoch changed",
+        "The document was replaced, or deleted and made again, since the epoch that the request names.",
+        "Load the document anew; keep the old copy apart, never merge it.";
     Exists "exists" 409 "Already exists",
         "A workspace with this id exists already.",
         "Use it, or choose another id.";

@@ -161,15 +161,11 @@ async fn epoch_of(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) 
 
 async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {
     match db.node(workspace.as_str(), path.as_str()).await {
-        Ok(Some(Some(node))) if node.kind == "document" => Problem::because(
-            ProblemCode::WrongNodeKind,
-            "The document has another epoch: it was replaced. Load it again.",
-        )
-        .with("epoch", node.epoch),
-        Ok(Some(None)) => Problem::because(
-            ProblemCode::WrongNodeKind,
-            "There is no document of this epoch: it was deleted.",
-        ),
+        Ok(Some(Some(node))) if node.kind == "document" => {
+            Problem::new(ProblemCode::EpochChanged).with("epoch", node.epoch)
+        }
+        // Only a named epoch asks for a document that is there.
+        Ok(Some(None)) => Problem::new(ProblemCode::EpochChanged),
         _ => Problem::new(ProblemCode::WrongNodeKind),
     }
 }
