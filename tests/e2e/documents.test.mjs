@@ -139,12 +139,13 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     doc.getText("t").insert(0, "a");
     doc.getText("t").insert(1, "b");
     const send = (update, epoch) => owner.call("POST", `${address("d")}/updates?epoch=${epoch}`, { body: update, headers: { "content-type": "application/octet-stream" } });
-    const nothing = await send(updates[0], 1);
-    assert.deepEqual([nothing.status, nothing.json.code], [409, "epoch_changed"], "there is no document of that epoch");
-    assert.equal((await owner.call("POST", `${address("d")}/updates`, { body: updates[0], headers: { "content-type": "application/octet-stream" } })).status, 201);
-    assert.equal((await send(updates[0], 1)).status, 200, "its epoch is the clock that made it");
-    const refused = await send(updates[1], 2);
-    assert.deepEqual([refused.status, refused.json.code, refused.json.epoch], [409, "epoch_changed", 1]);
+    const missing = await send(updates[0], 1);
+    assert.deepEqual([missing.status, missing.json.code], [409, "epoch_changed"], "there is no document of that epoch");
+    assert.deepEqual((await owner.update("epoch", "d", updates[0])).json, { clock: 1, epoch: 1 });
+    for (const epoch of [0, 2]) {
+      const refused = await send(updates[1], epoch);
+      assert.deepEqual([refused.status, refused.json.code, refused.json.epoch], [409, "epoch_changed", 1]);
+    }
     for (const epoch of ["x", "-1", "1.5"]) assert.equal((await send(updates[1], epoch)).json.code, "bad_request", epoch);
     assert.equal((await whole("d")).getText("t").toString(), "a");
     assert.deepEqual((await send(updates[1], 1)).json, { clock: 2, epoch: 1 });
