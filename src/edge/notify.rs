@@ -21,7 +21,7 @@ pub fn notify(env: &Env, context: &Context, db: &Db, workspace: &str, live_until
                 Ok(true) => return,
                 // The lease outlived its sockets, as it does when a room dies without a close.
                 Ok(false) => {
-                    if let Err(error) = db.set_lease(&workspace, 0).await {
+                    if let Err(error) = db.clear_lease(&workspace, live_until).await {
                         console_error!("workspace {workspace}: lease: {error:?}");
                     }
                     return;

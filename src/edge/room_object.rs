@@ -186,7 +186,7 @@ impl Shell {
             Action::Close { session, code, reason } => {
                 let socket = self.sockets.borrow_mut().remove(&session);
                 if let Some(socket) = socket {
-                    let _ = socket.close(Some(code.number()), Some(reason));
+                    socket::close(&socket, code, reason);
                 }
             }
             Action::SendBinary { to, frame } => match (frame, input) {

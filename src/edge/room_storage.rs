@@ -19,15 +19,16 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
                 && let Err(error) = db.set_lease(&shell.workspace, until).await
             {
                 shell.log("lease", &error);
+                shell.with(|core, _| core.handle_lease_failed());
             }
         }
-        Action::Load { document } => {
+        Action::Load { document, generation } => {
             let stored = read(&shell, &document, 0).await;
-            shell.with(|core, now| core.handle_loaded(&document, stored, now));
+            shell.with(|core, now| core.handle_loaded(&document, generation, stored, now));
         }
-        Action::Pull { document, after } => {
+        Action::Pull { document, after, generation } => {
             let stored = read(&shell, &document, after).await;
-            shell.with(|core, now| core.handle_pulled(&document, stored, now));
+            shell.with(|core, now| core.handle_pulled(&document, generation, stored, now));
         }
         Action::Persist(flush) => save_all(shell, vec![flush]).await,
         Action::Attach { .. }
@@ -63,8 +64,13 @@ pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
     let appends: Vec<Append<'_>> = flushes.iter().map(|flush| append_of(&shell, flush, at)).collect();
     match db.append_updates(&appends).await {
         Ok(saved) => {
+            // All receipts first: a compaction takes its time.
+            let parts: Vec<u64> = saved.iter().map(|saved| saved.parts).collect();
             for (flush, saved) in flushes.iter().zip(saved) {
-                done(&db, &shell, flush, saved, at).await;
+                done(&shell, flush, saved, at);
+            }
+            for (flush, parts) in flushes.iter().zip(parts) {
+                compact(&db, &shell, &flush.document, parts).await;
             }
         }
         // It may have been committed; trying each alone would wait once more for every one of them.
@@ -84,7 +90,11 @@ pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
 
 async fn save(db: &Db, shell: &Rc<Shell>, flush: &Persist, at: u64) {
     match compaction::append(db, &append_of(shell, flush, at)).await {
-        Ok(saved) => done(db, shell, flush, saved, at).await,
+        Ok(saved) => {
+            let parts = saved.parts;
+            done(shell, flush, saved, at);
+            compact(db, shell, &flush.document, parts).await;
+        }
         Err(DbError::NoWorkspace) => failed(shell, flush, StoreError::Deleted),
         Err(DbError::Precondition) => failed(shell, flush, StoreError::EpochChanged),
         Err(DbError::TooLarge) => failed(shell, flush, StoreError::TooLarge),
@@ -108,13 +118,9 @@ fn append_of<'a>(shell: &'a Shell, flush: &'a Persist, at: u64) -> Append<'a> {
     }
 }
 
-async fn done(db: &Db, shell: &Rc<Shell>, flush: &Persist, saved: AppendedUpdate, at: u64) {
-    let parts = saved.parts;
+fn done(shell: &Rc<Shell>, flush: &Persist, saved: AppendedUpdate, at: u64) {
     let persisted = Persisted { clock: saved.clock, epoch: saved.epoch, at, missed: saved.missed };
     shell.with(|core, now| core.handle_persisted(&flush.document, flush.flush, Ok(persisted), now));
-    if is_worthwhile(parts) {
-        compact(db, shell, &flush.document).await;
-    }
 }
 
 fn failed(shell: &Rc<Shell>, flush: &Persist, error: StoreError) {
@@ -122,7 +128,10 @@ fn failed(shell: &Rc<Shell>, flush: &Persist, error: StoreError) {
 }
 
 /// Compaction follows a flush directly, so that it keeps the object awake for no time of its own.
-async fn compact(db: &Db, shell: &Rc<Shell>, document: &str) {
+async fn compact(db: &Db, shell: &Rc<Shell>, document: &str, parts: u64) {
+    if !is_worthwhile(parts) {
+        return;
+    }
     match compaction::run(db, &shell.workspace, document).await {
         Ok(()) | Err(DbError::Stale) => {}
         Err(error) => shell.log("compaction", &error),

@@ -35,7 +35,7 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
                 restored.push((attachment, socket));
             }
             None => {
-                let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
+                close(&socket, CloseCode::Restart, "restarted");
             }
         }
     }
@@ -45,8 +45,16 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
 /// Closes every open socket with 1012: clients come back at once.
 pub fn restart_all(state: &State) {
     for socket in state.get_websockets() {
-        let _ = socket.close(Some(CloseCode::Restart.number()), Some("restarted"));
+        close(&socket, CloseCode::Restart, "restarted");
     }
+}
+
+/// Closes a socket for good. The platform goes on delivering its messages until the other side has
+/// answered, and returns it after hibernation: so it is made nobody's first.
+pub fn close(socket: &WebSocket, code: CloseCode, reason: &str) {
+    name(socket, NOBODY);
+    attach(socket, "");
+    let _ = socket.close(Some(code.number()), Some(reason));
 }
 
 /// The session of a socket. The property is there as long as the object lives in memory; after
@@ -121,6 +129,9 @@ fn attachment(socket: &JsValue) -> Option<Attachment> {
     let raw: &Attachable = socket.unchecked_ref();
     Attachment::decode(&raw.deserialize_attachment().ok()?.as_string()?)
 }
+
+/// The number of no session: rooms count from 1.
+const NOBODY: SessionId = 0;
 
 /// The code of a close frame without one.
 const NO_CODE: u16 = 1005;

@@ -33,6 +33,8 @@ pub enum Action {
     Load {
         /// Its path.
         document: String,
+        /// Returned in the answer: an answer for an earlier stay of the document is ignored.
+        generation: u64,
     },
     /// Append an update to a document and the log; answer with `handle_persisted`.
     Persist(Persist),
@@ -42,6 +44,8 @@ pub enum Action {
         document: String,
         /// Only what has a higher clock.
         after: u64,
+        /// As in [`Action::Load`].
+        generation: u64,
     },
     /// Send a binary frame to each of these connections.
     SendBinary {

@@ -23,6 +23,8 @@ pub struct RoomConfig {
     pub max_sessions_per_subject: usize,
     /// Bytes that may be queued for a connection, besides the largest frame it was sent (W9).
     pub max_queued_bytes: u64,
+    /// Bytes of all documents that wait to be saved; an outage of D1 must not fill the memory.
+    pub max_pending_bytes: usize,
     /// Bytes of loaded checkpoints that a room keeps for late joiners.
     pub max_cached_bytes: usize,
     /// Window in which a hot document's updates are merged into one frame per receiver (W3a).
@@ -47,6 +49,7 @@ impl Default for RoomConfig {
             max_sessions: 512,
             max_sessions_per_subject: 64,
             max_queued_bytes: 4 * 1024 * 1024,
+            max_pending_bytes: 32 * 1024 * 1024,
             max_cached_bytes: 24 * 1024 * 1024,
             update_window: 20,
             awareness_window: 50,

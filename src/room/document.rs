@@ -30,6 +30,8 @@ pub(super) struct Document {
     /// The stored epoch, once it is known.
     pub(super) epoch: Option<u64>,
     pub(super) pull: Pull,
+    /// Another one each time that the room takes the document up.
+    pub(super) generation: u64,
     /// When storage was last asked for what others appended.
     pub(super) checked: Timestamp,
 }

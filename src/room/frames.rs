@@ -34,17 +34,28 @@ impl Room {
         };
         self.renew_lease(now);
         self.join(id);
+        let writes = |message: &Checked<'_>| matches!(message, Checked::Step2(_) | Checked::Update(_));
+        if let Some((code, reason)) = self.refused_epoch(id, checked.iter().any(writes)) {
+            return self.close(id, code, reason, now);
+        }
         // The usual frame is one message; it can be forwarded as it is, without a copy (W3).
         let whole = checked.len() == 1;
+        // Questions are answered once, however often a frame asks: answers are large, frames small.
+        let (mut step_1, mut query) = (None, false);
         for message in checked {
             match message {
                 Checked::Awareness(entries) => self.on_awareness(id, &entries, whole, now),
                 Checked::Nothing => {}
-                Checked::Query => self.send_awareness(id),
-                Checked::Step1(state_vector) => self.on_step_1(id, state_vector, now),
+                Checked::Query => query = true,
+                Checked::Step1(state_vector) => step_1 = Some(state_vector),
                 Checked::Update(update) => self.on_update(id, update, whole, now),
                 Checked::Step2(update) => self.on_update(id, update, false, now),
             }
+        }
+        match step_1 {
+            Some(state_vector) => self.on_step_1(id, state_vector, now),
+            None if query => self.send_awareness(id),
+            None => {}
         }
         self.touch(id);
     }
@@ -57,10 +68,25 @@ impl Room {
         }
         session.binary = true;
         let path = session.info.document.clone();
-        if let Some(document) = self.documents.get_or_default(path) {
+        if let Some(document) = self.take_up(&path) {
             document.members.push(id);
         }
         self.attach(id);
+    }
+
+    /// Why a connection that states an epoch may not go on: it is another one, or it writes before
+    /// the document's is known (W11).
+    fn refused_epoch(&self, id: SessionId, writes: bool) -> Option<(CloseCode, &'static str)> {
+        let info = &self.sessions.get(&id)?.info;
+        let stated = info.epoch?;
+        let document = self.documents.get(&info.document)?;
+        match document.epoch {
+            Some(epoch) if epoch == stated => None,
+            None if !document.view.is_loaded() => {
+                writes.then_some((CloseCode::TryLater, "the document is being read; sync first, then write"))
+            }
+            Some(_) | None => Some((CloseCode::EpochChanged, "the document was replaced; load it again")),
+        }
     }
 
     fn on_step_1(&mut self, id: SessionId, state_vector: &[u8], now: Timestamp) {
@@ -98,6 +124,10 @@ impl Room {
         }
         let path = session.info.document.clone();
         let writer = session.info.sub.clone();
+        let pending: usize = self.documents.values().map(|document| document.tail.bytes()).sum();
+        if pending + update.len() > self.config.max_pending_bytes {
+            return self.close(id, CloseCode::TryLater, "too much waits to be saved; try again", now);
+        }
         let Some(document) = self.documents.get_mut(&path) else { return };
         if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);

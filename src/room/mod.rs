@@ -45,7 +45,7 @@ use crate::protocol::sorted::SortedMap;
 use crate::protocol::{Timestamp, control, message};
 use document::Document;
 use session::Session;
-use tail::Waiting;
+use tail::{Tail, Waiting};
 
 /// One workspace on one relay. See the module for how to drive it.
 #[derive(Debug)]
@@ -62,6 +62,7 @@ pub struct Room {
     /// Nothing is due before this time. A lower bound: frames only ever lower it, so that they need
     /// not look at every document, and `handle_timeout` works it out anew.
     due: Option<Timestamp>,
+    generations: u64,
 }
 
 /// Why a connection is not let in. The upgrade is answered with 429.
@@ -86,12 +87,15 @@ impl Room {
             next_expiry: Timestamp::MAX,
             lease_until: 0,
             due: None,
+            generations: 0,
         }
     }
 
     /// Whether a connection would be let in.
     pub fn admits(&self, info: &SessionInfo) -> Result<(), Refusal> {
-        if self.sessions.len() >= self.config.max_sessions {
+        // Streams must not keep people out, nor the reverse.
+        let alike = self.sessions.values().filter(|session| session.info.kind == info.kind).count();
+        if alike >= self.config.max_sessions {
             return Err(Refusal::RoomFull);
         }
         let same = self.sessions.values().filter(|session| session.info.sub == info.sub).count();
@@ -129,7 +133,7 @@ impl Room {
                     document.announced = document.announced.max(change.clock);
                 }
             }
-            ChangeKind::Delete => self.delete_documents(&change.path, now),
+            ChangeKind::Delete => self.delete_documents(&change.path, change.clock, now),
             ChangeKind::DeleteWorkspace => self.delete_workspace(now),
             ChangeKind::Patch | ChangeKind::Put => {}
         }
@@ -249,6 +253,22 @@ impl Room {
         self.work(now);
     }
 
+    /// The document at a path, taken up if the room does not have it.
+    fn take_up(&mut self, path: &str) -> Option<&mut Document> {
+        if !self.documents.contains_key(path) {
+            self.generations += 1;
+            let generation = self.generations;
+            let tail = Tail::numbered_from(generation << 32);
+            self.documents.insert(path.to_owned(), Document { generation, tail, ..Document::default() });
+        }
+        self.documents.get_mut(path)
+    }
+
+    /// The lease could not be written: the next event tries again (R3).
+    pub fn handle_lease_failed(&mut self) {
+        self.lease_until = 0;
+    }
+
     /// Extends the listener lease when less than half of it is left (R3).
     fn renew_lease(&mut self, now: Timestamp) {
         if self.lease_until < now + self.config.lease / 2 && self.clients() > 0 {
@@ -326,9 +346,19 @@ impl Room {
         }
     }
 
-    fn delete_documents(&mut self, root: &str, now: Timestamp) {
-        let below =
-            |path: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    fn delete_documents(&mut self, root: &str, clock: u64, now: Timestamp) {
+        // A document that was made after the delete, or is not stored at all, is another one.
+        let later = |document: &Document| match document.epoch {
+            Some(epoch) => epoch > clock,
+            None => document.view.is_loaded(),
+        };
+        let documents = self.documents.iter();
+        let spared: Vec<String> =
+            documents.filter(|(_, document)| later(document)).map(|(path, _)| path.clone()).collect();
+        let below = |path: &str| {
+            let inside = path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            inside && !spared.iter().any(|spared| spared == path)
+        };
         for (path, document) in self.documents.iter_mut() {
             if below(path) {
                 document.tail.clear();

@@ -21,7 +21,7 @@ impl Room {
             room.next_expiry = room.next_expiry.min(attachment.info.expires_at);
             room.lease_until = room.lease_until.max(attachment.lease_until);
             if attachment.binary
-                && let Some(document) = room.documents.get_or_default(attachment.info.document.clone())
+                && let Some(document) = room.take_up(&attachment.info.document)
             {
                 document.members.push(id);
                 document.clock = document.clock.max(attachment.clock);

@@ -52,9 +52,17 @@ pub enum StoreError {
 
 impl Room {
     /// The answer to [`Action::Load`].
-    pub fn handle_loaded(&mut self, path: &str, result: Result<Stored, StoreError>, now: Timestamp) {
+    pub fn handle_loaded(
+        &mut self,
+        path: &str,
+        generation: u64,
+        result: Result<Stored, StoreError>,
+        now: Timestamp,
+    ) {
         self.expire(now);
-        if let Some(document) = self.documents.get_mut(path) {
+        if let Some(document) =
+            self.documents.get_mut(path).filter(|document| document.generation == generation)
+        {
             match result {
                 Ok(stored) => {
                     // Members that are not joining have seen the document up to `clock` only, so
@@ -85,9 +93,17 @@ impl Room {
     }
 
     /// The answer to [`Action::Pull`].
-    pub fn handle_pulled(&mut self, path: &str, result: Result<Stored, StoreError>, now: Timestamp) {
+    pub fn handle_pulled(
+        &mut self,
+        path: &str,
+        generation: u64,
+        result: Result<Stored, StoreError>,
+        now: Timestamp,
+    ) {
         self.expire(now);
-        if let Some(document) = self.documents.get_mut(path) {
+        if let Some(document) =
+            self.documents.get_mut(path).filter(|document| document.generation == generation)
+        {
             let failures = match document.pull {
                 Pull::Running(_, failures) | Pull::Wanted(_, failures) => failures,
                 Pull::Idle => 0,
@@ -106,6 +122,13 @@ impl Room {
                     let epoch = document.epoch;
                     self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
+                }
+                Err(error) if final_close(error).is_some() => {
+                    document.pull = Pull::Idle;
+                    document.tail.clear();
+                    if let Some((code, reason)) = final_close(error) {
+                        self.close_members(path, code, reason, now);
+                    }
                 }
                 Err(_) => {
                     let delay = self
@@ -196,7 +219,8 @@ impl Room {
             document.asked = document.announced;
             document.checked = now;
             let after = document.clock;
-            self.actions.push_back(Action::Pull { document: path.to_owned(), after });
+            let generation = document.generation;
+            self.actions.push_back(Action::Pull { document: path.to_owned(), after, generation });
         }
     }
 
@@ -206,7 +230,8 @@ impl Room {
             let since = document.tail.updates().map(<[u8]>::to_vec).collect();
             document.checked = now;
             document.view = View::Loading { until: now + self.config.storage_timeout, since };
-            self.actions.push_back(Action::Load { document: path.to_owned() });
+            let generation = document.generation;
+            self.actions.push_back(Action::Load { document: path.to_owned(), generation });
         }
     }
 

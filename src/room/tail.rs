@@ -69,6 +69,12 @@ pub(super) struct Flush {
 }
 
 impl Tail {
+    /// A tail whose flushes are numbered from `base`, so that none of them is taken for one of an
+    /// earlier stay of the document.
+    pub(super) fn numbered_from(base: u64) -> Self {
+        Self { flushes: base, ..Self::default() }
+    }
+
     /// Takes an update in.
     pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
         self.pending.push(update.to_vec());

@@ -75,6 +75,10 @@ impl Room {
     /// W8: a receipt once everything that the connection sent before is in D1.
     fn on_flush(&mut self, id: SessionId, wish: Value, now: Timestamp) {
         let Some(session) = self.sessions.get(&id) else { return };
+        if !session.info.can_write {
+            // Whatever it sent was not kept.
+            return self.send_text(vec![id], control::flush_failed(&wish, "forbidden"));
+        }
         let mut saved = (0, 0);
         if let Some(document) = self.documents.get_mut(&session.info.document) {
             if document.tail.wishes(id) >= MAX_WISHES {

@@ -23,6 +23,12 @@ impl Db {
         Ok(Appended::read(&results, 0)?.clock)
     }
 
+    /// Clears a lease that was found to be nobody's, unless it was renewed since.
+    pub async fn clear_lease(&self, id: &str, seen: u64) -> Result<(), DbError> {
+        let sql = "UPDATE workspaces SET live_until = 0 WHERE id = ?1 AND live_until = ?2";
+        self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(seen)])]).await.map(|_| ())
+    }
+
     /// Sets when the listener lease ends; 0 clears it (R3).
     pub async fn set_lease(&self, id: &str, until: u64) -> Result<(), DbError> {
         let sql = "UPDATE workspaces SET live_until = ?2 WHERE id = ?1 AND live_until <> ?2";

@@ -99,7 +99,7 @@ fn w2_an_update_that_is_saved_while_the_document_is_read_is_in_the_answer() {
     let persisted = Persisted { clock: 2, epoch: 0, at: 4, missed: Some(Vec::new()) };
     room.handle_persisted("doc", saving.unwrap() + 1, Ok(persisted), 4);
     let _ = actions(&mut room);
-    room.handle_loaded("doc", Ok(Stored::default()), 5);
+    room.handle_loaded("doc", 1, Ok(Stored::default()), 5);
     let both = checkpoint::merge(&[&typed(1, 0), &typed(1, 1)]).unwrap();
     let answer = Action::SendBinary { to: vec![bob], frame: Frame::Bytes(message::sync_step_2(&both)) };
     assert!(actions(&mut room).contains(&answer));
@@ -584,7 +584,7 @@ fn d3_a_change_that_comes_while_a_pull_runs_is_pulled_too() {
     sim.take(a);
     let stored = crate::room::Stored { updates: vec![typed(7, 0)], clock: 1, epoch: Some(0) };
     sim.storage.silent = false;
-    sim.room.handle_pulled("doc", Ok(stored), sim.now);
+    sim.room.handle_pulled("doc", 1, Ok(stored), sim.now);
     sim.advance(0);
     sim.text(a, &json!({ "type": "ping" }));
     assert_eq!(sim.take(a).updates(), [typed(7, 0), typed(8, 0)]);
@@ -703,6 +703,122 @@ fn w11_a_document_that_was_replaced_meanwhile_is_not_merged_with_old_edits() {
     sim.advance(60_000);
     assert_eq!(sim.storage.whole("doc"), typed(7, 0));
     assert!(sim.room.is_idle());
+}
+
+#[test]
+fn w11_a_connection_of_another_epoch_brings_nothing_in() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 11;
+    let stating = |epoch| SessionInfo { epoch: Some(epoch), ..Sim::info("old") };
+    // Nobody knows the epoch yet: writing has to wait for the sync.
+    let early = sim.open(stating(3));
+    sim.frame(early, &message::update(&typed(5, 0)));
+    assert_eq!(sim.take(early).closed, Some(CloseCode::TryLater));
+    // The room knows it: the old copy is refused before it is asked for.
+    let a = sim.join("ann");
+    let old = sim.open(stating(3));
+    sim.frame(old, &message::sync_step_1(&[0]));
+    let inbox = sim.take(old);
+    assert_eq!((inbox.closed, inbox.binary.len()), (Some(CloseCode::EpochChanged), 0));
+    let current = sim.open(stating(11));
+    sim.frame(current, &message::update(&typed(6, 0)));
+    assert_eq!(sim.take(a).updates().last(), Some(&typed(6, 0)));
+}
+
+#[test]
+fn p8_a_small_frame_makes_one_answer() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    let (a, b) = (sim.join("ann"), sim.join("bob"));
+    sim.frame(a, &cursor(1, 1));
+    sim.take(b);
+    sim.frame(b, &message::sync_step_1(&[0]).repeat(1_000));
+    assert_eq!(sim.take(b).binary.len(), 3, "step 2, step 1, awareness");
+    sim.frame(b, &message::query_awareness().repeat(1_000));
+    assert_eq!(sim.take(b).binary.len(), 1);
+}
+
+#[test]
+fn p8_what_waits_to_be_saved_is_bounded_over_all_documents() {
+    let mut sim = Sim::with(RoomConfig { max_pending_bytes: 30, ..RoomConfig::default() });
+    sim.storage.silent = true;
+    let ids: Vec<_> =
+        (0..4).map(|n| sim.open(SessionInfo { document: format!("doc{n}"), ..Sim::info("ann") })).collect();
+    for id in &ids {
+        sim.frame(*id, &message::update(&typed(1, 0)));
+    }
+    let closed: Vec<_> = ids.iter().map(|id| sim.inboxes[id].closed).collect();
+    assert_eq!(closed, [None, None, Some(CloseCode::TryLater), Some(CloseCode::TryLater)]);
+}
+
+#[test]
+fn w8_a_read_only_connection_gets_no_receipt() {
+    let mut sim = Sim::new();
+    let viewer = sim.open(SessionInfo { can_write: false, ..Sim::info("eve") });
+    sim.frame(viewer, &message::update(&typed(1, 0)));
+    sim.text(viewer, &flush(1));
+    assert_eq!(sim.take(viewer).text, [json!({ "type": "flush_failed", "id": 1, "reason": "forbidden" })]);
+}
+
+#[test]
+fn f7_a_late_word_of_a_delete_leaves_the_document_made_after_it() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 11;
+    let a = sim.join("ann");
+    let delete =
+        |clock| Change { clock, kind: ChangeKind::Delete, path: "doc".into(), actor: "x".into(), at: 0 };
+    sim.change(&delete(10));
+    assert_eq!(sim.take(a).closed, None);
+    sim.change(&delete(12));
+    assert_eq!(sim.take(a).closed, Some(CloseCode::Deleted));
+}
+
+#[test]
+fn a_document_that_is_gone_closes_who_is_on_it_and_lets_the_room_sleep() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    let change = sim.storage.append("doc", &typed(1, 0));
+    sim.storage.error = Some(StoreError::Deleted);
+    sim.change(&change);
+    assert_eq!((sim.take(a).closed, sim.room.poll_timeout()), (Some(CloseCode::Deleted), None));
+}
+
+#[test]
+fn an_answer_for_an_earlier_stay_of_a_document_is_ignored() {
+    let mut room = Room::new(RoomConfig::default());
+    let flush_of = |actions: &[Action]| {
+        actions.iter().find_map(|action| match action {
+            Action::Persist(persist) => Some(persist.flush),
+            _ => None,
+        })
+    };
+    let save = |room: &mut Room| {
+        let id = room.handle_open(Sim::info("ann"), 0);
+        room.handle_frame(id, &message::update(&typed(1, 0)), 0);
+        room.handle_text(id, &flush(1).to_string(), 0);
+        flush_of(&actions(room)).unwrap()
+    };
+    let first = save(&mut room);
+    let delete = Change { clock: 9, kind: ChangeKind::Delete, path: "doc".into(), actor: "x".into(), at: 0 };
+    room.handle_change(&delete, 1);
+    let second = save(&mut room);
+    assert_ne!(first, second);
+    let late = Persisted { clock: 8, epoch: 8, at: 2, missed: Some(Vec::new()) };
+    room.handle_persisted("doc", first, Ok(late), 2);
+    let told = actions(&mut room);
+    assert!(!told.iter().any(|action| matches!(action, Action::SendText { .. })), "no receipt: {told:?}");
+}
+
+#[test]
+fn r03_a_lease_that_was_not_written_is_written_at_the_next_event() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.room.handle_lease_failed();
+    sim.lease = 0;
+    sim.frame(a, &cursor(1, 1));
+    assert_ne!(sim.lease, 0);
 }
 
 #[test]

@@ -226,24 +226,24 @@ impl Sim {
                 assert_eq!(inbox.closed.replace(code), None, "closed once");
             }
             Action::Lease { until } => self.lease = until,
-            Action::Load { document } => {
+            Action::Load { document, generation } => {
                 self.storage.loads += 1;
                 if !self.storage.silent {
                     let answer = match self.storage.error {
                         Some(error) => Err(error),
                         None => Ok(self.storage.after(&document, 0)),
                     };
-                    self.room.handle_loaded(&document, answer, self.now);
+                    self.room.handle_loaded(&document, generation, answer, self.now);
                 }
             }
-            Action::Pull { document, after } => {
+            Action::Pull { document, after, generation } => {
                 self.storage.pulls += 1;
                 if !self.storage.silent {
                     let answer = match self.storage.error {
                         Some(error) => Err(error),
                         None => Ok(self.storage.after(&document, after)),
                     };
-                    self.room.handle_pulled(&document, answer, self.now);
+                    self.room.handle_pulled(&document, generation, answer, self.now);
                 }
             }
             Action::Persist(persist) => {
