@@ -223,8 +223,9 @@ impl Shell {
     /// One timer, for the earliest thing that is due (D1a). A later one is replaced.
     fn arm(self: &Rc<Self>) {
         let due = self.core.borrow().poll_timeout();
-        if self.busy.replace(due.is_some()) != due.is_some() {
-            busy::set(&self.raw_state, due.is_some());
+        let unsaved = self.core.borrow().has_unsaved();
+        if self.busy.replace(unsaved) != unsaved {
+            busy::set(&self.raw_state, unsaved);
         }
         let mut timer = self.timer.borrow_mut();
         match (due, timer.as_ref()) {
@@ -267,7 +268,7 @@ impl Shell {
 /// Documents whose updates are stored in one transaction: four statements each.
 const FLUSHED_TOGETHER: usize = 20;
 
-/// A mark on the object's state that says that the room has something to do. The state outlives a
+/// A mark on the object's state that says that the room has something to save. The state outlives a
 /// reset of the WASM instance and does not outlive hibernation, which a busy room does not enter.
 mod busy {
     use js_sys::Reflect;

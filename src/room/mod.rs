@@ -188,6 +188,12 @@ impl Room {
         self.sessions.values().filter(|session| session.is_client()).count()
     }
 
+    /// Whether storage may lack something that the room was sent.
+    #[must_use]
+    pub fn has_unsaved(&self) -> bool {
+        self.documents.values().any(|document| !document.tail.is_empty())
+    }
+
     /// Whether nothing is connected and nothing is left to save.
     #[must_use]
     pub fn is_idle(&self) -> bool {

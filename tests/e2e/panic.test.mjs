@@ -9,7 +9,7 @@ import { PATIENCE } from "./support/waiting.mjs";
 test("D1b a panic in a room is an error to its caller and closes its sockets; another room goes on", async () => {
   const relay = await startCf();
   try {
-    const [struck, other] = [await relay.workspace(), await relay.workspace()];
+    const [struck, other, unsaved] = [await relay.workspace(), await relay.workspace(), await relay.workspace()];
     const join = async (workspace) => {
       const client = await workspace.connect();
       client.send(STEP_1);
@@ -20,6 +20,11 @@ test("D1b a panic in a room is an error to its caller and closes its sockets; an
     victim.send(updateFrame(textUpdate(1, 5)));
     await victim.settled();
     const [a, b] = [await join(other), await join(other)];
+
+    const writer = await join(unsaved);
+    const reader = await join(unsaved);
+    writer.send(updateFrame(textUpdate(4, 3)));
+    await reader.next(isUpdate);
 
     const answer = await fetch(`${relay.api}/__dev/rooms/${struck.id}/panic`, { signal: AbortSignal.timeout(PATIENCE) });
     await answer.text();
@@ -33,6 +38,17 @@ test("D1b a panic in a room is an error to its caller and closes its sockets; an
     again.send(updateFrame(textUpdate(2, 2)));
     await again.settled();
     assert.equal((await struck.text()).length, 7);
+
+    // A room that had relayed something and not saved it sends its clients away: they bring it back,
+    // and nobody gets a receipt for what was lost with the memory (W8).
+    writer.say({ type: "flush", id: "lost" });
+    assert.equal((await writer.closing()).code, 1012);
+    assert.deepEqual(writer.texts, []);
+    assert.equal((await reader.closing()).code, 1012);
+    const back = await join(unsaved);
+    back.send(updateFrame(textUpdate(4, 3)));
+    await back.settled();
+    assert.equal(await unsaved.text(), "xxx");
 
     // The other room's sockets are open; its frames are forwarded and saved.
     const mark = updateFrame(textUpdate(3, 4)).toString("hex");

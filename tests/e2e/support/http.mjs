@@ -6,6 +6,9 @@ import { Agent, request } from "node:http";
 
 /** How long any call may take, in ms. The Worker itself gives storage 8 s. */
 const CALL_LIMIT = 20_000;
+/** From this size on a body waits for a refusal, and how long, in ms. */
+const LARGE_BODY = 512 * 1024;
+const REFUSAL_MOMENT = 300;
 const PROBLEM = "application/problem+json";
 
 /**
@@ -163,6 +166,15 @@ export function exchange(url, { method, path, headers, agent, limit = CALL_LIMIT
       });
     });
     outgoing.on("error", (error) => reject(new Error(`${method} ${path}: ${error.message}`, { cause: error })));
-    outgoing.end(body);
+    if (!(body?.length > LARGE_BODY)) return outgoing.end(body);
+    // A server that refuses a body by its length answers and closes. Who is still writing then gets
+    // a broken pipe in place of the answer, so a large body waits a moment for a refusal.
+    outgoing.setHeader("content-length", Buffer.byteLength(body));
+    outgoing.flushHeaders();
+    const go = setTimeout(() => outgoing.end(body), REFUSAL_MOMENT);
+    outgoing.once("response", (response) => {
+      clearTimeout(go);
+      if (!outgoing.writableEnded) response.once("end", () => outgoing.destroy());
+    });
   });
 }
