@@ -69,6 +69,15 @@ impl Query {
         self.value("since")?.filter(|text| !text.is_empty()).map(parse_clock).transpose()
     }
 
+    /// `epoch`: the epoch of the document that the caller has (W11).
+    ///
+    /// # Errors
+    /// `bad_request`.
+    pub fn epoch(&self) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.value("epoch")? else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| bad_parameter("epoch", "is not a number"))
+    }
+
     /// A parameter that holds the beginning or the whole of a path: `prefix` or `after`. It need
     /// not be a valid path (`jobs/` is a useful prefix), only short and printable.
     ///

@@ -90,13 +90,7 @@ pub async fn append(
     if info.is_empty() {
         return Err(Problem::because(ProblemCode::InvalidUpdate, "The update changes nothing."));
     }
-    let epoch = match call.query.value("epoch")? {
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?,
-        ),
-        None => None,
-    };
+    let epoch = call.query.epoch()?;
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
     let op_key =
         key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));

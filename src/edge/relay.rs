@@ -43,13 +43,7 @@ pub async fn upgrade(
     };
     let claims = call.config.verify_scope_token(token).await?;
     claims.require_workspace(workspace).map_err(Problem::from)?;
-    let epoch = match call.query.value("epoch")? {
-        Some(text) => Some(
-            text.parse()
-                .map_err(|_| Problem::because(ProblemCode::BadRequest, "`epoch` is not a number."))?,
-        ),
-        None => None,
-    };
+    let epoch = call.query.epoch()?;
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
         && let Ok(head) = db.within(LOOKUP_DEADLINE_MS).head(workspace.as_str()).await

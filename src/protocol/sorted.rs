@@ -110,20 +110,6 @@ impl<K: Ord, V> SortedMap<K, V> {
     }
 }
 
-impl<K: Ord, V: Default> SortedMap<K, V> {
-    /// The value of a key, which is made if it is not there.
-    pub fn get_or_default(&mut self, key: K) -> Option<&mut V> {
-        let index = match self.find(&key) {
-            Ok(index) => index,
-            Err(index) => {
-                self.entries.insert(index, (key, V::default()));
-                index
-            }
-        };
-        self.entries.get_mut(index).map(|(_, value)| value)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -148,14 +134,5 @@ mod tests {
                 prop_assert_eq!(model.len(), map.len());
             }
         }
-    }
-
-    #[test]
-    fn a_missing_value_is_made_once() {
-        let mut map = SortedMap::<String, Vec<u8>>::default();
-        map.get_or_default("a".to_owned()).unwrap().push(1);
-        map.get_or_default("a".to_owned()).unwrap().push(2);
-        assert_eq!(map.get("a"), Some(&vec![1, 2]));
-        assert!(map.contains_key("a") && !map.contains_key("b"));
     }
 }

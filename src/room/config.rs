@@ -37,6 +37,13 @@ pub struct RoomConfig {
     pub never_hot: usize,
 }
 
+impl RoomConfig {
+    /// How long to wait before storage is tried again, after so many failures in a row.
+    pub(super) fn backoff(&self, failures: u32) -> u64 {
+        self.retry_min.saturating_mul(1 << failures.min(16)).min(self.retry_max)
+    }
+}
+
 impl Default for RoomConfig {
     fn default() -> Self {
         Self {

@@ -131,11 +131,7 @@ impl Room {
                     }
                 }
                 Err(_) => {
-                    let delay = self
-                        .config
-                        .retry_min
-                        .saturating_mul(1 << failures.min(16))
-                        .min(self.config.retry_max);
+                    let delay = self.config.backoff(failures);
                     document.pull = Pull::Wanted(now + delay, failures + 1);
                 }
             }

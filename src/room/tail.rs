@@ -182,7 +182,7 @@ impl Tail {
         if !matches!(flight.state, FlightState::Running(_)) {
             return None;
         }
-        let delay = config.retry_min.saturating_mul(1 << self.failures.min(16)).min(config.retry_max);
+        let delay = config.backoff(self.failures);
         flight.state = FlightState::Waiting(now + delay);
         self.failures += 1;
         Some(std::mem::take(&mut self.waiting))
