@@ -24,6 +24,7 @@ pub mod resource;
 pub mod role;
 pub mod route;
 pub mod token;
+pub mod upgrade;
 
 #[cfg(test)]
 mod tests {

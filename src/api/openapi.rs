@@ -205,7 +205,7 @@ mod tests {
             "NodeList": NodeList { nodes: vec![node.clone()], next: None, head: 1 },
             "OpsAnswer": OpsAnswer { clocks: vec![1], clock: 1 },
             "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1 },
-            "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0 },
+            "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0, missed: Some(false) },
             "Workspace": Workspace { id: "w".to_owned(), head: 1, floor: 0 },
             "WriteAnswer": WriteAnswer { clock: 1, path: "a".to_owned() },
         });

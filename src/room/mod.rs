@@ -7,7 +7,8 @@
 //! # How to drive it
 //!
 //! - Events: `handle_open`, `handle_frame`, `handle_text`, `handle_close`, `handle_change`,
-//!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_timeout`. Each takes `now`, in
+//!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_timeout`; of a relay that follows
+//!   the feed also `handle_reset`; before a stop `handle_flush`, `handle_restart`. Each takes `now`, in
 //!   milliseconds. None fails because of what a peer sent: it queues [`Action::Close`].
 //! - Outputs: after every event call [`Room::poll_action`] until it returns `None`, do what each
 //!   says in that order, then call [`Room::poll_timeout`] and arrange for `handle_timeout` then.
@@ -33,7 +34,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-pub use action::{Action, Frame, Persist};
+pub use action::{Action, Frame, Keep, Persist};
 pub use config::RoomConfig;
 pub use session::{Attachment, SessionId, SessionInfo, SessionKind};
 pub use storage::{Persisted, StoreError, Stored};
@@ -140,6 +141,31 @@ impl Room {
         self.work(now);
     }
 
+    /// The feed cannot say what happened up to this clock: every document may have changed (F3, D3).
+    pub fn handle_reset(&mut self, head: u64, now: Timestamp) {
+        self.expire(now);
+        for document in self.documents.values_mut() {
+            document.announced = document.announced.max(head);
+        }
+        self.work(now);
+    }
+
+    /// The relay is about to stop: what is not saved is due now.
+    pub fn handle_flush(&mut self, now: Timestamp) {
+        for document in self.documents.values_mut() {
+            document.tail.urge(now);
+        }
+        self.work(now);
+    }
+
+    /// The relay stops: everybody is to come back, here or elsewhere.
+    pub fn handle_restart(&mut self, now: Timestamp) {
+        let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for session in everybody {
+            self.close(session, CloseCode::Restart, "the relay restarts; connect again", now);
+        }
+    }
+
     /// So many bytes are queued for a connection after a send. Past the bound it is closed: it does
     /// not keep up, and skipping a frame would break its copy (W9).
     pub fn handle_queued(&mut self, session: SessionId, bytes: u64, now: Timestamp) {
@@ -192,6 +218,12 @@ impl Room {
     #[must_use]
     pub fn has_unsaved(&self) -> bool {
         self.documents.values().any(|document| !document.tail.is_empty())
+    }
+
+    /// When the oldest update came in that storage may lack.
+    #[must_use]
+    pub fn unsaved_since(&self) -> Option<Timestamp> {
+        self.documents.values().filter_map(|document| document.tail.oldest()).min()
     }
 
     /// Whether nothing is connected and nothing is left to save.
@@ -343,8 +375,9 @@ impl Room {
 
     fn delete_workspace(&mut self, now: Timestamp) {
         // Nothing is left to save it to.
-        for document in self.documents.values_mut() {
-            document.tail.clear();
+        let paths: Vec<String> = self.documents.keys().cloned().collect();
+        for path in paths {
+            self.discard(&path);
         }
         let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
         for session in everybody {
@@ -365,10 +398,9 @@ impl Room {
             let inside = path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             inside && !spared.iter().any(|spared| spared == path)
         };
-        for (path, document) in self.documents.iter_mut() {
-            if below(path) {
-                document.tail.clear();
-            }
+        let deleted: Vec<String> = self.documents.keys().filter(|path| below(path)).cloned().collect();
+        for path in &deleted {
+            self.discard(path);
         }
         let on_it: Vec<SessionId> = self
             .sessions

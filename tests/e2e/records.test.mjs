@@ -327,8 +327,8 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
       () => owner.call("POST", `${base}/ops`, { body: `{"ops":[{"op":"put","path":"c","value":${text(1024 * 1024)}}]}`, headers: { "content-type": "application/json" } }),
       () => owner.put(node("c"), text(1_900_000)),
       () => owner.put(node("c"), text(2_100_000)),
-      // Nobody says how long it is.
-      () => owner.put(node("c"), text(2_100_000), { "transfer-encoding": "chunked" }),
+      // Nobody says how long it is, so that all of it has to be read.
+      () => owner.put(node("c"), text(1024 * 1024 + 1), { "transfer-encoding": "chunked" }),
       () => owner.call("POST", "/api/workspaces", { body: text(1024 * 1024 + 1) }),
       () => owner.call("POST", `${base}/tokens`, { body: text(1024 * 1024 + 1) }),
     ];

@@ -6,9 +6,8 @@ import { Agent, request } from "node:http";
 
 /** How long any call may take, in ms. The Worker itself gives storage 8 s. */
 const CALL_LIMIT = 20_000;
-/** From this size on a body waits for a refusal, and how long, in ms. */
+/** From this size on a body is sent only when the server asks for it, in bytes. */
 const LARGE_BODY = 512 * 1024;
-const REFUSAL_MOMENT = 300;
 const PROBLEM = "application/problem+json";
 
 /**
@@ -166,15 +165,15 @@ export function exchange(url, { method, path, headers, agent, limit = CALL_LIMIT
       });
     });
     outgoing.on("error", (error) => reject(new Error(`${method} ${path}: ${error.message}`, { cause: error })));
-    if (!(body?.length > LARGE_BODY)) return outgoing.end(body);
+    if (!(body?.length > LARGE_BODY) || outgoing.hasHeader("transfer-encoding")) return outgoing.end(body);
     // A server that refuses a body by its length answers and closes. Who is still writing then gets
-    // a broken pipe in place of the answer, so a large body waits a moment for a refusal.
+    // a broken pipe in place of the answer, so a large body is sent when it is asked for.
     outgoing.setHeader("content-length", Buffer.byteLength(body));
-    outgoing.flushHeaders();
-    const go = setTimeout(() => outgoing.end(body), REFUSAL_MOMENT);
+    outgoing.setHeader("expect", "100-continue");
+    outgoing.once("continue", () => outgoing.end(body));
     outgoing.once("response", (response) => {
-      clearTimeout(go);
       if (!outgoing.writableEnded) response.once("end", () => outgoing.destroy());
     });
+    outgoing.flushHeaders();
   });
 }
