@@ -6,8 +6,8 @@
 
 /** Tells whether a signature of a message is the Worker's. */
 export type Verifier = (
-  message: Uint8Array<ArrayBuffer>,
-  signature: Uint8Array<ArrayBuffer>,
+  message: Uint8Array,
+  signature: Uint8Array,
 ) => Promise<boolean>;
 
 /** The public key cannot be used. */
@@ -28,7 +28,8 @@ export async function createVerifier(publicKey: Uint8Array<ArrayBuffer>): Promis
   }
   return async (message, signature) => {
     try {
-      return await crypto.subtle.verify("Ed25519", key, signature, message);
+      // Copies, since what comes from the core is typed as if it might be shared memory.
+      return await crypto.subtle.verify("Ed25519", key, new Uint8Array(signature), new Uint8Array(message));
     } catch {
       // A signature of another length, for one.
       return false;
