@@ -5,9 +5,11 @@
 
 mod config;
 mod gate;
+mod merge;
 mod room;
 
 pub use gate::{Admission, Gate, problem, problem_status};
+pub use merge::merge_updates;
 pub use room::{Room, StoredDocument};
 
 use wasm_bindgen::JsError;
