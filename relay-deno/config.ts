@@ -32,7 +32,7 @@ export interface Config {
   /** Members of the core's room configuration; tests shorten its delays. */
   readonly room: Readonly<Record<string, unknown>>;
   readonly metrics: boolean;
-  /** The development route; only on a loopback address (A6). */
+  /** The development route, and an end with the standard input; only on a loopback address (A6). */
   readonly dev: boolean;
 }
 

@@ -22,6 +22,9 @@ export const MAX_STUCK_BYTES = 256 * 1024 * 1024;
 /** Bytes queued for a socket from which the room is told. A few frames are how a burst looks. */
 export const QUEUED_WORTH_TELLING = 1024 * 1024;
 
+/** Bytes in a socket's queue up to which it is told to close at once: they fit into the kernel's. */
+export const PARTING_QUEUE = 64 * 1024;
+
 /** How often sockets that are to be closed and have not taken everything are looked at, in ms. */
 export const PARTING_INTERVAL = 250;
 

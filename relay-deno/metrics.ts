@@ -5,6 +5,8 @@
  * @module
  */
 
+import { LOOP_PROBE_INTERVAL } from "./limits.ts";
+
 /** Counters. They only grow; the hot path adds to plain fields. */
 export class Metrics {
   framesIn = 0;
@@ -120,4 +122,27 @@ function renderSeries(label: string, [name, kind, help, values]: Series): string
   const full = `yrelay_${name}`;
   const lines = values.map(([labels, value]) => `${full}{relay="${label}"${labels}} ${value}\n`);
   return `# HELP ${full} ${help}\n# TYPE ${full} ${kind}\n${lines.join("")}`;
+}
+
+/** Measures how late timers fire: how long the event loop was busy with something else. */
+export class LoopDelay {
+  #longest = 0;
+  #expected = performance.now() + LOOP_PROBE_INTERVAL;
+  readonly #timer = setInterval(() => {
+    const now = performance.now();
+    this.#longest = Math.max(this.#longest, now - this.#expected);
+    this.#expected = now + LOOP_PROBE_INTERVAL;
+  }, LOOP_PROBE_INTERVAL);
+
+  /** The longest delay since the last call, in ms. */
+  takeLongest(): number {
+    const longest = Math.max(0, this.#longest);
+    this.#longest = 0;
+    return longest;
+  }
+
+  /** Ends the measuring. */
+  stop(): void {
+    clearInterval(this.#timer);
+  }
 }

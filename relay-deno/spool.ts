@@ -49,7 +49,7 @@ type Step = { keep: KeptUpdate } | {
 /** An open spool. */
 export class Spool {
   /** Names this run of the process in its rows. */
-  readonly run: string = crypto.randomUUID();
+  readonly run: string;
   /** Whether the last write went well. */
   healthy = true;
   readonly #database: DatabaseSync;
@@ -62,7 +62,8 @@ export class Spool {
   readonly #abandoned = new Set<number>();
 
   /** Opens the spool in a folder. Throws with a sentence for the operator. */
-  constructor(folder: string, log: Log) {
+  constructor(folder: string, log: Log, run: string = crypto.randomUUID()) {
+    this.run = run;
     this.#log = log;
     this.#database = openDatabase(folder);
     this.#insert = this.#database.prepare(
