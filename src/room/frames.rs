@@ -180,7 +180,7 @@ impl Room {
                 self.relay_awareness(id, members, frame, now);
             }
             if let Some(session) = self.sessions.get_mut(&id) {
-                session.stale_since.get_or_insert(now);
+                session.stale = Some(now);
             }
         }
         if !bounced.is_empty() {

@@ -187,7 +187,7 @@ impl Room {
             .sessions
             .iter()
             .filter(|(_, session)| {
-                session.stale_since.is_some_and(|since| since + self.config.flush_after <= now)
+                session.stale.is_some_and(|changed| changed + self.config.flush_after <= now)
             })
             .map(|(id, _)| *id)
             .collect();
@@ -317,7 +317,7 @@ impl Room {
 
     fn attach(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.stale_since = None;
+        session.stale = None;
         let document = self.documents.get(&session.info.document);
         let attachment = Attachment {
             id,

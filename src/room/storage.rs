@@ -157,7 +157,7 @@ impl Room {
         let through = document.tail.saved_through();
         for member in &document.members {
             if let Some(session) = self.sessions.get_mut(member) {
-                session.stale_since.get_or_insert(now);
+                session.stale = Some(now);
             }
         }
         if let Some((actor, receipts)) = saved {
@@ -337,7 +337,7 @@ impl Room {
             }
         }
         let documents = self.documents.values().filter_map(Document::timeout);
-        let stale = self.sessions.values().filter_map(|session| session.stale_since);
+        let stale = self.sessions.values().filter_map(|session| session.stale);
         self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
     }
 
@@ -345,7 +345,7 @@ impl Room {
     pub(super) fn touch(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let document = self.documents.get(&session.info.document).and_then(Document::timeout);
-        let stale = session.stale_since.map(|since| since + self.config.flush_after);
+        let stale = session.stale.map(|since| since + self.config.flush_after);
         self.due = [self.due, document, stale].into_iter().flatten().min();
     }
 

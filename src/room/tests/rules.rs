@@ -880,3 +880,22 @@ fn unknown_connections_are_ignored() {
     room.handle_close(7, 0);
     assert!(room.poll_action().is_none());
 }
+
+#[test]
+fn d1a_attachments_are_written_when_a_connection_is_quiet_and_not_while_it_is_busy() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.advance(5_000);
+    let before = sim.attached;
+    for n in 0..20_u8 {
+        sim.frame(a, &cursor(1, u32::from(n) + 1));
+        sim.frame(a, &message::update(&typed(1, n)));
+        sim.advance(500);
+    }
+    assert_eq!(sim.attached, before, "ten busy seconds");
+    sim.advance(6_000);
+    assert!(sim.attached > before, "and then it is kept");
+    assert_eq!(sim.room.poll_timeout(), None, "the room can sleep");
+    let attachment = sim.inboxes[&a].attachment.clone().unwrap();
+    assert_eq!((attachment.owned[0].clock, attachment.clock), (20, sim.storage.head));
+}

@@ -101,6 +101,8 @@ pub struct Sim {
     pub inboxes: BTreeMap<SessionId, Inbox>,
     pub storage: Storage,
     pub lease: u64,
+    /// How many attachments were written.
+    pub attached: usize,
     /// What the spool has: document, number, update (D6).
     pub spool: Vec<(String, u64, Vec<u8>)>,
     /// Flushes that were asked for together, each time.
@@ -119,6 +121,7 @@ impl Sim {
             inboxes: BTreeMap::new(),
             storage: Storage::default(),
             lease: 0,
+            attached: 0,
             spool: Vec::new(),
             batches: Vec::new(),
         }
@@ -221,6 +224,7 @@ impl Sim {
     fn act(&mut self, action: Action, input: Option<&[u8]>) {
         match action {
             Action::Attach { session, attachment } => {
+                self.attached += 1;
                 let read = Attachment::decode(&attachment).expect("its own attachment");
                 self.inboxes.get_mut(&session).unwrap().attachment = Some(read);
             }
