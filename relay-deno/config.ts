@@ -72,7 +72,7 @@ export function readConfig(read: (name: string) => string | undefined): Config {
     maxFrameBytes: take("RELAY_MAX_FRAME_BYTES", wholeNumber(1_024, MAX_FRAME_BYTES), MAX_FRAME_BYTES),
     room: take("RELAY_ROOM_CONFIG", parseObject, {}),
     metrics: take("RELAY_METRICS", onOrOff, true),
-    dev: take("RELAY_DEV", (text) => onOrOff(text) && onLoopback(host), false),
+    dev: take("RELAY_DEV_MODE", (text) => zeroOrOne(text) && onLoopback(host), false),
   };
   if (problems.length > 0) throw new ConfigError(problems);
   return config;
@@ -136,6 +136,12 @@ function wholeNumber(min: number, max: number): (text: string) => number {
 function onOrOff(text: string): boolean {
   if (text !== "on" && text !== "off") throw new Error("must be on or off");
   return text === "on";
+}
+
+/** As the Worker's DEV_MODE. */
+function zeroOrOne(text: string): boolean {
+  if (text !== "0" && text !== "1") throw new Error("must be 0 or 1");
+  return text === "1";
 }
 
 function onLoopback(host: string): boolean {

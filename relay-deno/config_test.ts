@@ -81,7 +81,7 @@ Deno.test("values that cannot be meant are refused", () => {
 });
 
 Deno.test("A6 the development route needs a loopback address", () => {
-  assert.equal(read({ RELAY_DEV: "on" }).dev, true);
-  assert.equal(problems({ RELAY_DEV: "on", RELAY_HOST: "0.0.0.0" }).length, 1);
-  assert.equal(read({ RELAY_DEV: "off", RELAY_HOST: "0.0.0.0" }).dev, false);
+  assert.equal(read({ RELAY_DEV_MODE: "1" }).dev, true);
+  assert.equal(problems({ RELAY_DEV_MODE: "1", RELAY_HOST: "0.0.0.0" }).length, 1);
+  assert.equal(read({ RELAY_DEV_MODE: "0", RELAY_HOST: "0.0.0.0" }).dev, false);
 });

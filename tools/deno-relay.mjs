@@ -1,7 +1,6 @@
 // The Deno relay for tests and for `cargo xtask dev`: `const relay = await startDenoRelay({…})` …
 // `await relay.stop()`.
 import { spawn } from "node:child_process";
-import { createPrivateKey, createPublicKey } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
@@ -12,9 +11,6 @@ const START_LIMIT = 60_000;
 /** How long a stop may take before the process is killed, in ms: more than its own window. */
 const STOP_LIMIT = 15_000;
 
-/** The fixed head of an Ed25519 private key in PKCS #8; the seed follows. */
-const PKCS8_ED25519 = Buffer.from("302e020100300506032b657004220420", "hex");
-
 const FOLDER = join(ROOT, "relay-deno");
 
 /**
@@ -23,7 +19,7 @@ const FOLDER = join(ROOT, "relay-deno");
  * @param {object} options
  * @param {string} options.api the Worker's address
  * @param {string} options.token a service token of the Worker
- * @param {string} options.publicKey the Worker's key for scope tokens, base64url; see `publicKeyOf`
+ * @param {string} options.publicKey the Worker's key for scope tokens, see scope-key.mjs
  * @param {number} [options.port] 0 picks a free one
  * @param {string} [options.label]
  * @param {string} [options.spoolDir] the folder of its spool; without one it has none
@@ -52,7 +48,7 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
       RELAY_HOST: host,
       RELAY_PORT: String(port),
       RELAY_LABEL: label,
-      RELAY_DEV: "on",
+      RELAY_DEV_MODE: "1",
       ...(spool ? { RELAY_SPOOL_DIR: spool } : {}),
       ...vars,
     },
@@ -84,12 +80,6 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
   });
   const http = `http://${host}:${ready.port}`;
   return { url: `${http.replace("http", "ws")}/ws`, http, port: ready.port, pid: child.pid, logs, signal, stop, kill, waitForExit: () => exited };
-}
-
-/** The public key, in base64url, that belongs to a Worker's SCOPE_SIGNING_KEY. */
-export function publicKeyOf(signingKey) {
-  const key = Buffer.concat([PKCS8_ED25519, Buffer.from(signingKey, "base64url")]);
-  return createPublicKey(createPrivateKey({ key, format: "der", type: "pkcs8" })).export({ format: "jwk" }).x;
 }
 
 /** Nothing but its own port, the Worker, its variables and its spool. */
