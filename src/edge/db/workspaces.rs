@@ -23,15 +23,19 @@ impl Db {
         Ok(Appended::read(&results, 0)?.clock)
     }
 
-    /// Clears a lease that was found to be nobody's, unless it was renewed since.
+    /// Clears a listener lease that is nobody's any more, unless a later one than was seen is stored.
     pub async fn clear_lease(&self, id: &str, seen: u64) -> Result<(), DbError> {
-        let sql = "UPDATE workspaces SET live_until = 0 WHERE id = ?1 AND live_until = ?2";
+        let sql = "UPDATE workspaces SET live_until = 0 WHERE id = ?1 AND live_until BETWEEN 1 AND ?2";
         self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(seen)])]).await.map(|_| ())
     }
 
-    /// Sets when the listener lease ends; 0 clears it (R3).
-    pub async fn set_lease(&self, id: &str, until: u64) -> Result<(), DbError> {
-        let sql = "UPDATE workspaces SET live_until = ?2 WHERE id = ?1 AND live_until <> ?2";
-        self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(until)])]).await.map(|_| ())
+    /// Extends the listener lease, unless it ends later already (R3). Returns whether the workspace
+    /// lives; the lease of a deleted one is of no use.
+    pub async fn extend_lease(&self, id: &str, until: u64) -> Result<bool, DbError> {
+        let extend = "UPDATE workspaces SET live_until = ?2 WHERE id = ?1 AND live_until < ?2";
+        let alive = "SELECT 1 FROM workspaces WHERE id = ?1 AND deleted_at IS NULL";
+        let statements =
+            vec![statement(extend, [Bind::Text(id), Bind::Int(until)]), statement(alive, [Bind::Text(id)])];
+        Ok(self.batch(statements).await?.row(1).is_some())
     }
 }
