@@ -46,10 +46,9 @@ pub async fn read(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
 /// `DELETE /api/workspaces/:id`: a soft delete. Sockets and streams end, writes are refused.
 pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Owner)?;
-    let head = living(call, workspace).await?;
     let (db, now) = (call.db()?, clock::now());
     match db.delete_workspace(workspace.as_str(), &actor.sub, now).await {
-        Ok(clock) => {
+        Ok((clock, live_until)) => {
             let change = Change {
                 clock,
                 kind: ChangeKind::DeleteWorkspace,
@@ -57,10 +56,10 @@ pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
                 actor: actor.sub,
                 at: now,
             };
-            notify(call.env, call.context, &db, workspace.as_str(), head.live_until, vec![change]);
+            notify(call.env, call.context, &db, workspace.as_str(), live_until, vec![change]);
             respond::json(200, &json!({ "id": workspace.as_str(), "clock": clock }))
         }
-        Err(DbError::NoWorkspace) => Err(Problem::new(ProblemCode::WorkspaceDeleted)),
+        Err(DbError::NoWorkspace) => Err(absent(&db, workspace).await),
         Err(error) => Err(storage(&error)),
     }
 }

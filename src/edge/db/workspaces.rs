@@ -1,6 +1,6 @@
 //! Workspaces: create, delete, and the listener lease.
 
-use super::log::{Appended, Entry, append};
+use super::log::{Appended, Entry, append, lease_of, live_until};
 use super::{Bind, Db, DbError, statement};
 use crate::protocol::change::ChangeKind;
 
@@ -13,14 +13,16 @@ impl Db {
     }
 
     /// Marks a workspace as deleted and logs it; nothing can be written to it afterwards (F7). Its
-    /// content stays until it is purged.
-    pub async fn delete_workspace(&self, id: &str, actor: &str, now: u64) -> Result<u64, DbError> {
+    /// content stays until it is purged. Returns the clock, and when the listener lease ends.
+    pub async fn delete_workspace(&self, id: &str, actor: &str, now: u64) -> Result<(u64, u64), DbError> {
         let entry =
             Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op: None };
-        let mark = "UPDATE workspaces SET deleted_at = ?2 WHERE id = ?1";
-        let results =
-            self.batch(vec![append(&entry, &[]), statement(mark, [Bind::Text(id), Bind::Int(now)])]).await?;
-        Ok(Appended::read(&results, 0)?.clock)
+        let mark = statement(
+            "UPDATE workspaces SET deleted_at = ?2 WHERE id = ?1",
+            [Bind::Text(id), Bind::Int(now)],
+        );
+        let results = self.batch(vec![append(&entry, &[]), mark, live_until(id)]).await?;
+        Ok((Appended::read(&results, 0)?.clock, lease_of(&results, 2)))
     }
 
     /// Clears a listener lease that is nobody's any more, unless a later one than was seen is stored.
