@@ -5,18 +5,38 @@ use super::{Bind, Db, DbError, statement};
 use crate::protocol::change::ChangeKind;
 
 impl Db {
-    /// Creates a workspace; `false` when the id is taken, also by a deleted one.
-    pub async fn create_workspace(&self, id: &str, now: u64) -> Result<bool, DbError> {
-        let sql = "INSERT INTO workspaces (id, created_at) VALUES (?1, ?2) ON CONFLICT (id) DO NOTHING RETURNING id";
-        let results = self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(now)])]).await?;
+    /// Creates a workspace; `false` when the id is taken, also by a deleted one. `op` is the hashed
+    /// idempotency key and the hash of the request.
+    pub async fn create_workspace(
+        &self,
+        id: &str,
+        op: Option<(&str, &str)>,
+        now: u64,
+    ) -> Result<bool, DbError> {
+        let sql = "INSERT INTO workspaces (id, created_at, create_key, create_hash) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (id) DO NOTHING RETURNING id";
+        let (key, hash) = op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
+        let results = self.batch(vec![statement(sql, [Bind::Text(id), Bind::Int(now), key, hash])]).await?;
         Ok(results.row(0).is_some())
+    }
+
+    /// The id that was created under a key, and the hash of the request.
+    pub async fn created_under(&self, key: &str) -> Result<Option<(String, String)>, DbError> {
+        let sql = "SELECT id, create_hash FROM workspaces WHERE create_key = ?1";
+        let results = self.batch(vec![statement(sql, [Bind::Text(key)])]).await?;
+        Ok(results.row(0).and_then(|row| Some((row.text("id")?, row.text("create_hash")?))))
     }
 
     /// Marks a workspace as deleted and logs it; nothing can be written to it afterwards (F7). Its
     /// content stays until it is purged. Returns the clock, and when the listener lease ends.
-    pub async fn delete_workspace(&self, id: &str, actor: &str, now: u64) -> Result<(u64, u64), DbError> {
-        let entry =
-            Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op: None };
+    pub async fn delete_workspace(
+        &self,
+        id: &str,
+        actor: &str,
+        op: Option<(&str, &str)>,
+        now: u64,
+    ) -> Result<(u64, u64), DbError> {
+        let entry = Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op };
         let mark = statement(
             "UPDATE workspaces SET deleted_at = ?2 WHERE id = ?1",
             [Bind::Text(id), Bind::Int(now)],
