@@ -107,13 +107,14 @@ export class Handler {
     const state = host.isKnown(workspace) ? "there" : await this.#lookUp(workspace);
     const refused = this.#refusal(workspace, session, state) ?? this.#badHandshake(request);
     if (refused) return refused;
-    const options = { idleTimeout: IDLE_TIMEOUT, ...(echo === undefined ? {} : { protocol: echo }) };
     let upgrade: Deno.WebSocketUpgrade;
     try {
-      upgrade = Deno.upgradeWebSocket(request, options);
+      upgrade = Deno.upgradeWebSocket(request, { idleTimeout: IDLE_TIMEOUT });
     } catch (error) {
       return this.#reject("bad_request", `This is no WebSocket handshake: ${messageOf(error)}.`);
     }
+    // Not by the option `protocol`, which finds it only in a list with one space after each comma.
+    if (echo !== undefined) upgrade.response.headers.set("sec-websocket-protocol", echo);
     host.take(upgrade.socket, workspace, session, state === "there");
     return upgrade.response;
   }

@@ -130,7 +130,7 @@ export class Room {
     metrics.framesIn += 1;
     metrics.bytesIn += length;
     if (length > maxFrameBytes) {
-      this.#dismiss(id, TOO_BIG, "the frame is over the limit");
+      this.#dismiss(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
       this.#run((core, now) => core.close(id, now));
     } else if (typeof data === "string") {
       this.#run((core, now) => core.text(id, data, now));
@@ -355,6 +355,12 @@ export class Room {
 function isError(answer: StoreError | object): answer is StoreError {
   return typeof answer === "string";
 }
+
+function showSize(bytes: number): string {
+  return bytes % MEBIBYTE === 0 ? `${bytes / MEBIBYTE} MiB` : `${bytes} bytes`;
+}
+
+const MEBIBYTE = 1024 * 1024;
 
 /** Close codes that the shell uses by itself; the core knows them all. */
 export const RESTART = 1012;

@@ -49,6 +49,8 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
       RELAY_PORT: String(port),
       RELAY_LABEL: label,
       RELAY_DEV_MODE: "1",
+      // Pages that the local Worker serves, or lets in.
+      RELAY_ALLOWED_ORIGINS: new URL(api).origin,
       ...(spool ? { RELAY_SPOOL_DIR: spool } : {}),
       ...vars,
     },
