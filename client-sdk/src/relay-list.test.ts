@@ -47,7 +47,7 @@ test("S2 every bad list is refused with its entry and a cure", () => {
   const cases: [string | undefined, RegExp][] = [
     [undefined, /not set; set it to/],
     [" ", /not set; set it to/],
-    ["[", /not JSON .*write a JSON array/],
+    ["[", /not JSON.*; write a JSON array/],
     ["{}", /not an array; write/],
     ["[]", /empty; name at least one/],
     [JSON.stringify(Array(MAX_RELAYS + 1).fill(CF)), /17 entries; keep at most 16/],
@@ -90,7 +90,7 @@ test("yrelay-relays check fails a build with a message", () => {
     spawnSync(process.execPath, [TOOL, ...args], { env: { ...process.env, PUBLIC_RELAY_URLS: list }, encoding: "utf8", timeout: 20_000 });
   try {
     const good = run(["check"], JSON.stringify([DENO, CF]));
-    assert.deepEqual([good.status, good.stdout], [0, "2 relays, in this order: deno, cf\n"]);
+    assert.deepEqual([good.status, good.stdout], [0, "good; relays in this order: deno, cf\n"]);
     const bad = run(["check"], JSON.stringify([CF, CF]));
     assert.equal(bad.status, 1);
     assert.match(bad.stderr, /PUBLIC_RELAY_URLS.*\n {2}entry 1: /);

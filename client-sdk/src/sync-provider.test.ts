@@ -464,3 +464,12 @@ test("S9 an awareness of the application's own stays alive after destroy", { tim
   await pass(50);
   assert.equal(cf.text(), "");
 });
+
+test("a document that is destroyed takes its provider along", { timeout: 30_000 }, async () => {
+  const cf = await relay();
+  const ann = person([cf]);
+  await until(isSynced(ann), "synced");
+  ann.doc.destroy();
+  await until(() => cf.clients.length === 0, "the socket is closed");
+  await assert.rejects(ann.provider.flush(), (error) => error instanceof FlushError && error.code === "destroyed");
+});

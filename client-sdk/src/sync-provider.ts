@@ -96,6 +96,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
       onClose: (label, code) => this.emit("close", { label, code }),
     });
     this.doc.on("update", this.#handleUpdate);
+    this.doc.on("destroy", this.#handleDocDestroy);
     this.awareness.on("change", this.#handleAwarenessChange);
     this.awareness.on("update", this.#handleAwarenessUpdate);
     if (options.connect ?? true) this.connect();
@@ -142,6 +143,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     if (this.#destroyed) return;
     this.#destroyed = true;
     this.doc.off("update", this.#handleUpdate);
+    this.doc.off("destroy", this.#handleDocDestroy);
     this.awareness.off("change", this.#handleAwarenessChange);
     this.awareness.off("update", this.#handleAwarenessUpdate);
     this.#socket.destroy();
@@ -240,6 +242,8 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     for (const session of this.#sessions) session.sendUpdate(update, origin);
     if (!(origin instanceof SyncSession && this.#sessions.has(origin))) this.#receipts.handleEdit();
   };
+
+  readonly #handleDocDestroy = (): void => this.destroy();
 
   /** Only real changes are sent, so no timer of an awareness keeps a room awake (W6). */
   readonly #handleAwarenessChange = (change: AwarenessChange, origin: unknown): void => {

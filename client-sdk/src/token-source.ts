@@ -43,10 +43,10 @@ export class TokenSource {
 
   /** A token to connect with. Rejects with the provider's error, or when it takes too long. */
   async token(): Promise<string> {
-    const { now } = this.#environment;
+    const now = this.#environment.now();
     const kept = this.#kept;
-    if (kept !== null && !this.#suspect && now() < kept.expiresAt - MARGIN_MS) return kept.token;
-    const usable = kept !== null && now() < kept.expiresAt;
+    if (kept !== null && !this.#suspect && now < kept.expiresAt - MARGIN_MS) return kept.token;
+    const usable = kept !== null && now < kept.expiresAt;
     try {
       return (await this.#fetch(usable ? PATIENCE_WITH_TOKEN_MS : PATIENCE_MS)).token;
     } catch (error) {
@@ -78,10 +78,9 @@ export class TokenSource {
   }
 
   #within<T>(promise: Promise<T>, limitMs: number): Promise<T> {
-    const { setTimeout, clearTimeout } = this.#environment;
     return new Promise((settle, reject) => {
-      const timer = setTimeout(() => reject(new Error(`The token provider did not answer within ${limitMs} ms.`)), limitMs);
-      promise.then(settle, reject).finally(() => clearTimeout(timer));
+      const timer = this.#environment.setTimeout(() => reject(new Error(`The token provider did not answer within ${limitMs} ms.`)), limitMs);
+      promise.then(settle, reject).finally(() => this.#environment.clearTimeout(timer));
     });
   }
 }
