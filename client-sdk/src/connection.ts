@@ -125,13 +125,12 @@ export class Connection {
     if (!this.#environment.isHidden()) this.#arm(this.#times.heartbeatMs, () => this.#beat(this.#times.heartbeatMs, 0));
   }
 
-  /** Asks for a sign of life, which has to come within `limitMs` unless beats may still be missed. */
+  /** Asks for a sign of life, which has to come within `limitMs` unless a beat may still be missed. */
   #beat(limitMs: number, missed: number): void {
     this.#heard = false;
     this.#missed = missed;
     this.#socket.send(PING);
     this.#arm(limitMs, () => {
-      if (this.#environment.isHidden()) return this.#rest();
       if (this.#heard) return this.#beat(this.#times.heartbeatMs, 0);
       if (this.#missed + 1 >= MISSED_BEATS) return this.#finish(LOST);
       this.#beat(this.#times.heartbeatMs, this.#missed + 1);

@@ -106,7 +106,6 @@ export class Receipts {
   /** The connection ended; what it was asked is asked of the next one. */
   handleEnd(): void {
     this.#linked = false;
-    this.#asked = null;
     this.#options.environment.clearTimeout(this.#timer);
     this.#options.onChange();
   }

@@ -32,16 +32,20 @@ async function deadEntry(label: string): Promise<Relay> {
   return entry;
 }
 
-/** An entry that takes connections and never answers a handshake. */
-async function hangingEntry(label: string): Promise<Relay> {
+/** An entry that takes connections and never answers a handshake; and how many there are. */
+async function hangingEntry(label: string): Promise<Relay & { open: () => number }> {
   const sockets = new Set<Socket>();
-  const server: Server = createServer((socket) => void sockets.add(socket.on("error", () => {})));
+  const server: Server = createServer((socket) => {
+    sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
+    // A socket that nobody reads does not notice its end.
+    socket.resume();
+  });
   await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
   cleanups.push(() => {
     for (const socket of sockets) socket.destroy();
     return new Promise((settle) => server.close(settle));
   });
-  return { label, url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws` };
+  return { label, url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws`, open: () => sockets.size };
 }
 
 interface Client {
@@ -91,8 +95,11 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
 
   test("a handshake that hangs is a failure after the open timeout", async () => {
     const deno = await relay("deno");
-    const it = client([await hangingEntry("cf"), deno.entry]);
+    const hanging = await hangingEntry("cf");
+    const it = client([hanging, deno.entry]);
+    await until(() => hanging.open() === 1, "a handshake that hangs");
     await until(isSynced("deno", it), "synced with deno");
+    await until(() => hanging.open() === 0, "the handshake is given up");
     assert.deepEqual(it.advances(), ["cf deno open_timeout"]);
   });
 
@@ -242,6 +249,21 @@ describe("U01 tokens over real sockets", { timeout: 60_000 }, () => {
     assert.match(deno.visits[0]!.protocols, /t1$/);
   });
 
+  test("after 4401 the old token is not used again, even if there is no other", async () => {
+    const cf = await relay("cf");
+    let asked = 0;
+    const getToken = async () => {
+      asked += 1;
+      if (asked === 2 || asked === 3) throw new Error("the API is down");
+      return { token: `t${asked}`, expiresAt: inAnHour() };
+    };
+    const it = client([cf.entry], { getToken });
+    await until(isSynced("cf", it), "synced");
+    cf.closeAll(4401);
+    await until(() => cf.visits.length === 2 && isSynced("cf", it)(), "synced again");
+    assert.deepEqual([cf.visits[1]!.protocols.slice(-2), asked], ["t4", 4]);
+  });
+
   test("a provider that fails is asked again, and blames no relay; one that refuses stops", async () => {
     const cf = await relay("cf");
     let asked = 0;
@@ -313,6 +335,16 @@ describe("B01 dead links", { timeout: 60_000 }, () => {
     }
     assert.deepEqual(it.telemetry, []);
   });
+});
+
+test("a failure that comes before the browser's word that it is offline blames no relay", { timeout: 30_000 }, async () => {
+  const environment = fastEnvironment();
+  let asked = 0;
+  environment.isOnline = () => (asked += 1) === 1;
+  const it = client([await deadEntry("cf"), await deadEntry("deno")], { environment });
+  await until(() => asked === 2, "a failure");
+  await pass(200);
+  assert.deepEqual([it.telemetry, it.socket.status], [[], { kind: "connecting", label: "cf" }]);
 });
 
 describe("S1 probe over real sockets", { timeout: 60_000 }, () => {

@@ -436,17 +436,35 @@ describe("moving between relays", { timeout: 60_000 }, () => {
     assert.equal(ann.text().length, typed);
   });
 
-  test("a probe takes what the other relay's people write along, and says nothing of it there", async () => {
+  test("what others write on the old relay while a probe is at it goes to the new one, and nothing is said back", async () => {
     const [cf, deno] = [await relay("cf"), await relay("deno")];
     await cf.stop();
     const ann = person([cf, deno], { times: { probeMs: 3_000 } });
     const ben = person([deno]);
     await until(() => isSynced(ann, "deno")() && isSynced(ben)(), "both on deno");
-    ben.write("ben");
+    // A relay that asks first, as a stock server does, and takes its time to answer.
+    const got: Uint8Array[] = [];
+    let visit: MiniRelay["visits"][number] | undefined;
+    cf.greet = (it) => {
+      visit = it;
+      it.socket.on("message", (data: Buffer, isBinary: boolean) => isBinary && got.push(new Uint8Array(data)));
+      it.socket.send(Uint8Array.of(0, 0, 1, 0));
+      return true;
+    };
     await cf.start();
-    await until(isSynced(ann, "cf"), "ann is back on cf");
-    await until(() => cf.text() === "ben", "cf has ben's words");
+    await until(() => got.some(([type, kind]) => type === 0 && kind === 1), "the probe answers");
+    ben.write("ben");
+    await until(() => ann.text() === "ben", "ann hears of it from deno");
+    await until(() => got.some(([type, kind]) => type === 0 && kind === 2), "and tells cf");
+    const theirs = new Y.Doc();
+    theirs.getText("t").insert(0, "theirs");
+    const update = Y.encodeStateAsUpdate(theirs);
+    visit!.socket.send(Uint8Array.of(0, 1, update.length, ...update));
+    await until(isSynced(ann, "cf"), "ann is on cf");
+    await pass(50);
     assert.equal(ben.provider.status.label, "deno");
+    assert.equal(deno.text(), "ben", "relays are not bridged by a client");
+    assert.deepEqual(ann.closes, []);
   });
 });
 
