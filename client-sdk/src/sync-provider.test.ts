@@ -378,6 +378,19 @@ describe("awareness", { timeout: 60_000 }, () => {
     await until(() => names(ann).includes("ben"), "ann sees ben again");
   });
 
+  test("who moves back to a relay sees who is there, and is seen, at once", async () => {
+    const [cf, deno] = [await relay("cf"), await relay("deno")];
+    await cf.stop();
+    const ann = person([cf, deno], { times: { probeMs: 6_000 } });
+    ann.provider.awareness.setLocalStateField("name", "ann");
+    await until(isSynced(ann, "deno"), "ann is on deno");
+    await cf.start();
+    const ben = person([cf]);
+    ben.provider.awareness.setLocalStateField("name", "ben");
+    await until(() => names(ann).includes("ben") && names(ben).includes("ann"), "they see each other");
+    assert.equal(ann.provider.status.label, "cf");
+  });
+
   test("A06 a relay that says that this client is gone is corrected", async () => {
     const cf = await relay();
     const ann = person([cf]);

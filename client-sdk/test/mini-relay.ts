@@ -21,7 +21,8 @@ export class MiniRelay {
   readonly visits: Visit[] = [];
   /** Content by address; kept when the relay stops, as a database would. */
   readonly docs = new Map<string, Y.Doc>();
-  readonly awareness = new Map<string, Uint8Array>();
+  /** The last awareness frame of each connection. */
+  readonly #awareness = new Map<WebSocket, Uint8Array>();
   epoch = 0;
   clock = 0;
   /** Takes a visit over: true means that the relay does nothing with it. */
@@ -95,7 +96,10 @@ export class MiniRelay {
       if (origin !== socket) this.#sync(socket, (encoder) => writeUpdate(encoder, update));
     };
     doc.on("update", forward);
-    socket.on("close", () => doc.off("update", forward));
+    socket.on("close", () => {
+      doc.off("update", forward);
+      this.#awareness.delete(socket);
+    });
     socket.on("message", (data, isBinary) => {
       if (this.mute) return;
       const bytes = new Uint8Array(data as Buffer);
@@ -109,7 +113,9 @@ export class MiniRelay {
     const { socket } = visit;
     const decoder = decoding.createDecoder(bytes);
     const type = decoding.readVarUint(decoder);
+    if (type === 3) for (const [other, states] of this.#awareness) if (other !== socket) socket.send(states);
     if (type === 1) {
+      this.#awareness.set(socket, bytes);
       for (const other of this.clients) if (other !== socket) other.send(bytes);
       return;
     }
