@@ -2,8 +2,8 @@
 import { browserEnvironment } from "../src/browser.ts";
 import type { Environment, Surroundings, TabStorage } from "../src/browser.ts";
 
-/** Ten seconds become a quarter of one; a timer of 100 ms still is a real 2.5. */
-const FASTER = 40;
+/** Ten seconds become less than half a one; a timer of 100 ms still is a real 4. */
+const FASTER = 25;
 
 export interface TestEnvironment extends Environment {
   readonly warnings: string[];
