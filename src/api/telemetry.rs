@@ -66,67 +66,66 @@ pub fn parse_telemetry(body: &[u8]) -> Result<Vec<TelemetryEvent>, Problem> {
         return Err(bad(&format!("`events` holds 1 to {MAX_TELEMETRY_EVENTS} events."))
             .with("limit", MAX_TELEMETRY_EVENTS));
     }
-    let parse = |(index, item)| parse_event(item).map_err(|problem: Problem| problem.with("index", index));
-    items.into_iter().enumerate().map(parse).collect()
+    let mut events = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        events.push(parse_event(item).map_err(|problem| problem.with("index", index))?);
+    }
+    Ok(events)
 }
 
-fn parse_event(item: Value) -> Result<TelemetryEvent, Problem> {
-    let Value::Object(mut fields) = item else { return Err(bad("An event has to be an object.")) };
-    let name = fields.remove("name");
-    let kind = match name.as_ref().and_then(Value::as_str) {
-        Some(ADVANCE) => EventKind::Advance {
-            from: take_label(&mut fields, "fromLabel")?,
-            to: take_label(&mut fields, "toLabel")?,
-            trigger: take_trigger(&mut fields)?,
-        },
-        Some(CYCLE_ALL_FAILED) => EventKind::CycleAllFailed { labels: take_labels(&mut fields)? },
-        _ => return Err(bad(&format!("`name` is `{ADVANCE}` or `{CYCLE_ALL_FAILED}`."))),
+fn parse_event(item: &Value) -> Result<TelemetryEvent, Problem> {
+    let Value::Object(fields) = item else { return Err(bad("An event has to be an object.")) };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    let (kind, known) = match text("name") {
+        Some(ADVANCE) => (advance_of(fields)?, ["fromLabel", "toLabel", "trigger"].as_slice()),
+        Some(CYCLE_ALL_FAILED) => (cycle_of(fields)?, ["labels"].as_slice()),
+        _ => return Err(bad("`name` is `relay_advance` or `relay_cycle_all_failed`.")),
     };
-    let at = fields.remove("at").and_then(|at| at.as_u64()).filter(|at| *at <= MAX_SAFE_INTEGER);
-    let at = at.ok_or_else(|| bad("`at` is milliseconds since 1970, a whole number."))?;
-    let workspace = match fields.remove("workspace") {
-        None => None,
-        Some(Value::String(id)) => Some(WorkspaceId::parse(&id).map_err(|_| bad(NO_WORKSPACE))?),
-        Some(_) => return Err(bad(NO_WORKSPACE)),
-    };
-    if !fields.is_empty() {
-        // Not which: it may be a secret that came here by mistake.
+    // Not which: it may be a secret that came here by mistake.
+    if fields.keys().any(|name| !COMMON.contains(&name.as_str()) && !known.contains(&name.as_str())) {
         return Err(bad("The event has a member that an event of this name does not have."));
     }
+    let at = fields.get("at").and_then(Value::as_u64).filter(|at| *at <= MAX_SAFE_INTEGER);
+    let at = at.ok_or_else(|| bad("`at` is milliseconds since 1970, a whole number."))?;
+    let workspace = match (fields.contains_key("workspace"), text("workspace").map(WorkspaceId::parse)) {
+        (false, _) => None,
+        (true, Some(Ok(id))) => Some(id),
+        (true, _) => return Err(bad("`workspace` is not a workspace id.")),
+    };
     Ok(TelemetryEvent { at, workspace, kind })
 }
 
-fn take_label(fields: &mut Map<String, Value>, name: &str) -> Result<String, Problem> {
-    fields
-        .remove(name)
-        .and_then(into_label)
-        .ok_or_else(|| bad(&format!("`{name}` is a label: 1 to 32 of the characters a-z, 0-9 and `-`.")))
-}
-
-fn take_labels(fields: &mut Map<String, Value>) -> Result<String, Problem> {
-    let labels = match fields.remove("labels") {
-        Some(Value::Array(items)) if (1..=MAX_TELEMETRY_LABELS).contains(&items.len()) => {
-            items.into_iter().map(into_label).collect::<Option<Vec<_>>>()
-        }
-        _ => None,
+fn advance_of(fields: &Map<String, Value>) -> Result<EventKind, Problem> {
+    let (from, to) = (label_of(fields.get("fromLabel")), label_of(fields.get("toLabel")));
+    let (Some(from), Some(to)) = (from, to) else {
+        return Err(bad("`fromLabel` and `toLabel` are labels: 1 to 32 of the characters a-z, 0-9 and `-`."));
     };
-    labels.map(|labels| labels.join(",")).ok_or_else(|| {
-        bad(&format!(
-            "`labels` is a list of 1 to {MAX_TELEMETRY_LABELS} labels, each 1 to 32 of the characters a-z, 0-9 and `-`."
-        ))
-    })
+    let given = fields.get("trigger").and_then(Value::as_str);
+    let trigger = TRIGGERS
+        .into_iter()
+        .find(|known| Some(*known) == given)
+        .ok_or_else(|| bad("`trigger` is `open_failed`, `open_timeout`, `abnormal_closes` or `probe`."))?;
+    Ok(EventKind::Advance { from: from.to_owned(), to: to.to_owned(), trigger })
 }
 
-fn into_label(value: Value) -> Option<String> {
-    let Value::String(label) = value else { return None };
+fn cycle_of(fields: &Map<String, Value>) -> Result<EventKind, Problem> {
+    let items = fields.get("labels").and_then(Value::as_array);
+    let items = items.filter(|items| (1..=MAX_TELEMETRY_LABELS).contains(&items.len()));
+    let mut labels = String::new();
+    for item in items.into_iter().flatten() {
+        let Some(label) = label_of(Some(item)) else { return Err(bad(NO_LABELS)) };
+        if !labels.is_empty() {
+            labels.push(',');
+        }
+        labels.push_str(label);
+    }
+    if labels.is_empty() { Err(bad(NO_LABELS)) } else { Ok(EventKind::CycleAllFailed { labels }) }
+}
+
+fn label_of(value: Option<&Value>) -> Option<&str> {
     let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let label = value.and_then(Value::as_str)?;
     ((1..=MAX_LABEL_BYTES).contains(&label.len()) && label.bytes().all(fits)).then_some(label)
-}
-
-fn take_trigger(fields: &mut Map<String, Value>) -> Result<&'static str, Problem> {
-    let trigger = fields.remove("trigger");
-    let known = TRIGGERS.into_iter().find(|known| trigger.as_ref().is_some_and(|trigger| trigger == known));
-    known.ok_or_else(|| bad(&format!("`trigger` is one of: {}.", TRIGGERS.join(", "))))
 }
 
 fn bad(detail: &str) -> Problem {
@@ -150,29 +149,31 @@ pub struct AdvanceCount {
 /// are kept.
 #[must_use]
 pub fn summarize(advances: &[AdvanceCount], cycles_all_failed: u64, since: Timestamp) -> RelayList {
-    let mut relays: Vec<RelaySummary> = Vec::new();
+    let mut relays = Vec::new();
     for advance in advances {
-        let (from, to) = ((&advance.from, advance.count, 0), (&advance.to, 0, advance.count));
-        for (label, advances_from, advances_to) in [from, to] {
-            let last_advance_at = advance.last_at;
-            match relays.iter_mut().find(|relay| relay.label == *label) {
-                Some(relay) => {
-                    relay.advances_from += advances_from;
-                    relay.advances_to += advances_to;
-                    relay.last_advance_at = relay.last_advance_at.max(last_advance_at);
-                }
-                None => relays.push(RelaySummary {
-                    label: label.clone(),
-                    advances_from,
-                    advances_to,
-                    last_advance_at,
-                }),
-            }
+        if let Some(relay) = entry(&mut relays, &advance.from, advance.last_at) {
+            relay.advances_from += advance.count;
+        }
+        if let Some(relay) = entry(&mut relays, &advance.to, advance.last_at) {
+            relay.advances_to += advance.count;
         }
     }
-    relays.truncate(MAX_TELEMETRY_RELAYS);
-    relays.sort_by(|a, b| a.label.cmp(&b.label));
     RelayList { relays, cycles_all_failed, since }
+}
+
+/// The entry of a label. Each is inserted at its place: a sort would be 4 KB of the module.
+fn entry<'a>(relays: &'a mut Vec<RelaySummary>, label: &str, at: Timestamp) -> Option<&'a mut RelaySummary> {
+    let place = relays.iter().position(|relay| relay.label.as_str() >= label).unwrap_or(relays.len());
+    if relays.get(place).is_none_or(|relay| relay.label != label) {
+        if relays.len() == MAX_TELEMETRY_RELAYS {
+            return None;
+        }
+        let label = label.to_owned();
+        relays.insert(place, RelaySummary { label, advances_from: 0, advances_to: 0, last_advance_at: 0 });
+    }
+    let relay = relays.get_mut(place)?;
+    relay.last_advance_at = relay.last_advance_at.max(at);
+    Some(relay)
 }
 
 /// The name of an advance.
@@ -184,7 +185,11 @@ pub const CYCLE_ALL_FAILED: &str = "relay_cycle_all_failed";
 /// Why a client goes on to another relay (S1).
 pub const TRIGGERS: [&str; 4] = ["open_failed", "open_timeout", "abnormal_closes", "probe"];
 
-const NO_WORKSPACE: &str = "`workspace` is not a workspace id.";
+/// What every event has, or may have.
+const COMMON: [&str; 3] = ["name", "at", "workspace"];
+
+const NO_LABELS: &str =
+    "`labels` is a list of 1 to 16 labels, each 1 to 32 of the characters a-z, 0-9 and `-`.";
 
 /// Characters of a relay's label, as in the relay list of clients.
 const MAX_LABEL_BYTES: usize = 32;
