@@ -48,9 +48,13 @@ export async function size(bench) {
 }
 
 async function compare(bench, label, plan, limit) {
+  await compareFanout(bench, label, plan, limit, await bench.openBoth());
+}
+
+/** Rounds of one plan on two sides. */
+export async function compareFanout(bench, label, plan, limit, { tested, floor }) {
   const frames = buildFrames(plan);
   const warmUp = { ...plan, seconds: 3 };
-  const { tested, floor } = await bench.openBoth();
   // The first seconds compile; they belong to no round.
   for (const side of [tested, floor]) await runLoad(side, warmUp, buildFrames(warmUp), `warm-${plan.rate}`);
   await bench.rounds(async (round, order) => {

@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import os from "node:os";
 import { parseArgs } from "node:util";
 
+import { deno, denoIdle } from "./deno.mjs";
 import { fanout, hot, size } from "./fanout.mjs";
 import { feed } from "./feed.mjs";
 import { join } from "./join.mjs";
@@ -14,7 +15,7 @@ import { isBuilt, serverLogs, startDatabase, stopAll } from "./servers.mjs";
 import { openFloor, openYrelay } from "./sides.mjs";
 import { wake } from "./wake.mjs";
 
-const SCENARIOS = { fanout, hot, size, join, feed, wake };
+const SCENARIOS = { fanout, hot, size, join, feed, wake, deno, "deno-idle": denoIdle };
 /** Past this a scenario hangs, whatever its rounds are waiting for. */
 const SCENARIO_LIMIT_MS = 15 * 60_000;
 
@@ -30,10 +31,15 @@ class Bench {
     this.report = report;
   }
 
+  /** The database of this scenario's Workers. */
+  async openDatabase() {
+    return (this.#database ??= await startDatabase());
+  }
+
   /** The side under test, started once. */
   async openTested() {
-    this.#database ??= await startDatabase();
-    this.#tested ??= await (this.options.control ? openFloor(this.#database, "control") : openYrelay(this.#database));
+    const database = await this.openDatabase();
+    this.#tested ??= await (this.options.control ? openFloor(database, "control") : openYrelay(database));
     return this.#tested;
   }
 

@@ -88,17 +88,34 @@ async function migrate(database, name) {
   }
 }
 
+/** Starts a program in Deno that prints `{"event":"listening","port":N}`: `{name, pid, url, log, stop()}`. */
+export async function startDeno(name, args, env = {}) {
+  const folder = mkdtempSync(path.join(tmpdir(), `yrelay-bench-${name}-`));
+  const port = (line) => {
+    const { event, port } = line.startsWith("{") ? JSON.parse(line) : {};
+    return event === "listening" ? port : undefined;
+  };
+  return launch(name, folder, [denoBinary(), "run", "--no-prompt", ...args], { env, channel: 5, port });
+}
+
 /** Writes files and config to a temporary folder and serves it until `stop`. */
 async function startWorkerd(name, files, config) {
   const folder = mkdtempSync(path.join(tmpdir(), `yrelay-bench-${name}-`));
   for (const [target, source] of Object.entries(files)) copyFileSync(source, path.join(folder, target));
   mkdirSync(path.join(folder, "disk"));
   writeFileSync(path.join(folder, "config.capnp"), config);
-  const args = ["serve", "--experimental", "--control-fd=3", "config.capnp"];
-  const child = spawn("sh", ["-c", GUARD, "guard", workerdBinary(), ...args], {
+  const command = [workerdBinary(), "serve", "--experimental", "--control-fd=3", "config.capnp"];
+  const port = (line) => (JSON.parse(line).socket === "http" ? JSON.parse(line).port : undefined);
+  return launch(name, folder, command, { channel: 3, port });
+}
+
+/** Runs a server in a folder of its own until `stop`; `port` finds its port in a line of the channel. */
+async function launch(name, folder, command, { env = {}, channel, port }) {
+  const child = spawn("sh", ["-c", GUARD, "guard", ...command], {
     cwd: folder,
+    env: { ...process.env, ...env },
     detached: true,
-    stdio: ["pipe", "ignore", "pipe", "pipe", "pipe"],
+    stdio: ["pipe", "ignore", "pipe", "pipe", "pipe", "pipe"],
   });
   const stop = async () => {
     running.delete(stop);
@@ -113,8 +130,8 @@ async function startWorkerd(name, files, config) {
   running.set(stop, { name, log: stderr });
   try {
     const pid = Number(await firstLine(child.stdio[4], () => true));
-    const line = await firstLine(child.stdio[3], (text) => JSON.parse(text).socket === "http");
-    return { name, pid, url: `http://127.0.0.1:${JSON.parse(line).port}`, log: stderr, stop };
+    const line = await firstLine(child.stdio[channel], (text) => port(text) !== undefined);
+    return { name, pid, folder, url: `http://127.0.0.1:${port(line)}`, log: stderr, stop };
   } catch (cause) {
     await stop();
     throw new Error(`${name} did not start: ${stderr() || cause.message}`, { cause });
@@ -133,8 +150,8 @@ export function serverLogs() {
 
 const running = new Map();
 
-/** The shell dies with its standard input, thus with the driver, and takes workerd along. */
-const GUARD = '"$@" </dev/null 4>&- & echo $! >&4; exec 3>&- 4>&-; cat >/dev/null; kill -9 $!';
+/** The shell dies with its standard input, thus with the driver, and takes the server along. */
+const GUARD = '"$@" </dev/null >&5 4>&- & echo $! >&4; exec 3>&- 4>&- 5>&-; cat >/dev/null; kill -9 $!';
 
 function kill(group) {
   try {
@@ -170,6 +187,11 @@ function keepTail(stream) {
 
 function workerdBinary() {
   return createRequire(import.meta.url)("workerd").default;
+}
+
+function denoBinary() {
+  const package_ = path.dirname(createRequire(import.meta.url).resolve("deno/package.json"));
+  return path.join(package_, process.platform === "win32" ? "deno.exe" : "deno");
 }
 
 /** Miniflare comes with wrangler and may be nested below it. */

@@ -44,9 +44,12 @@ export async function openYrelay(database) {
   }));
   await send("POST", api, JSON_TYPE, JSON.stringify({ id: WORKSPACE }));
   const tokens = new Map();
-  const socketUrl = async (document, client = 0) => {
-    const token = await cached(tokens, client, () => relayToken(api, client));
-    return `${ws}/ws/${WORKSPACE}/${document}?token=${encodeURIComponent(token)}`;
+  const socketUrl = async (document, client = 0, workspace = WORKSPACE) => {
+    const token = await cached(tokens, `${workspace} ${client}`, async () => {
+      if (workspace !== WORKSPACE) await send("POST", api, JSON_TYPE, JSON.stringify({ id: workspace }));
+      return relayToken(`${api}/${workspace}`, client);
+    });
+    return `${ws}/ws/${workspace}/${document}?token=${encodeURIComponent(token)}`;
   };
   return {
     name: server.name,
@@ -72,9 +75,9 @@ export async function openYrelay(database) {
 }
 
 /** An API token as DESIGN A1 says: HS256, owner of every workspace, one hour. */
-export function apiToken(subject) {
+export function apiToken(subject, kind = "human") {
   const claims = {
-    sub: subject, kind: "human", aud: "yrelay",
+    sub: subject, kind, aud: "yrelay",
     exp: Math.floor(Date.now() / 1000) + 3600, workspaces: { "*": "owner" },
   };
   const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -87,8 +90,8 @@ const JSON_TYPE = "application/json";
 /** Scope tokens live 10 minutes (A2); renewed well before. */
 const TOKEN_REUSE_MS = 5 * 60_000;
 
-async function relayToken(api, client) {
-  const answer = await expectOk(fetch(`${api}/${WORKSPACE}/tokens`, {
+async function relayToken(workspace, client) {
+  const answer = await expectOk(fetch(`${workspace}/tokens`, {
     method: "POST",
     headers: { authorization: `Bearer ${apiToken(`human-${client}`)}`, "content-type": JSON_TYPE },
     body: JSON.stringify({ purpose: "relay" }),

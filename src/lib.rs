@@ -26,3 +26,6 @@ pub mod room;
 
 #[cfg(feature = "edge")]
 pub mod edge;
+
+#[cfg(feature = "relay-deno")]
+pub mod relay_deno;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::jwt;
 use super::limits::MIN_SECRET_BYTES;
-use super::path::WorkspaceId;
+use super::path::{WorkspaceId, decode_segment};
 use super::problem::{Problem, ProblemCode};
 use super::role::{ActorKind, Role};
 
@@ -49,6 +49,26 @@ impl Actor {
         }
     }
 
+    /// Who a change is by: the caller, or for a service the author that it names. A relay saves what
+    /// others wrote.
+    ///
+    /// # Errors
+    /// `forbidden` for a caller that is no service, `bad_request` for what is no subject.
+    pub fn author(&self, named: Option<&str>) -> Result<String, Problem> {
+        let Some(named) = named else { return Ok(self.sub.clone()) };
+        if self.kind != ActorKind::Service {
+            return Err(Problem::because(
+                ProblemCode::Forbidden,
+                format!("Only a service may send `{AUTHOR_HEADER}`: it writes for others."),
+            ));
+        }
+        decode_segment(named).filter(|author| jwt::is_subject(author)).ok_or_else(|| {
+            let detail =
+                format!("`{AUTHOR_HEADER}` is not 1 to 128 percent-encoded bytes of printable text.");
+            Problem::because(ProblemCode::BadRequest, detail)
+        })
+    }
+
     /// Whether the caller may create a workspace: an owner of that id may, and for an id that the
     /// server chooses an owner of `*`.
     ///
@@ -65,6 +85,9 @@ impl Actor {
         }
     }
 }
+
+/// Names the author of an update that a relay hands in, percent-encoded.
+pub const AUTHOR_HEADER: &str = "Yrelay-Author";
 
 /// Why a token is not accepted. It never holds any part of the token (A3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

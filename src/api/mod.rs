@@ -26,6 +26,7 @@ pub mod role;
 pub mod route;
 pub mod telemetry;
 pub mod token;
+pub mod upgrade;
 
 #[cfg(test)]
 mod tests {

@@ -215,7 +215,7 @@ mod tests {
             "RelaySummary": relay,
             "StoredTelemetry": StoredTelemetry { stored: 1 },
             "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1 },
-            "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0 },
+            "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0, missed: Some(false) },
             "Workspace": Workspace { id: "w".to_owned(), head: 1, floor: 0 },
             "WriteAnswer": WriteAnswer { clock: 1, path: "a".to_owned() },
         });

@@ -97,6 +97,9 @@ pub struct UpdateAnswer {
     pub clock: u64,
     /// The document's epoch (W11).
     pub epoch: u64,
+    /// For an update with `?since=`: whether others appended something past that clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed: Option<bool>,
 }
 
 /// The answer to a report about relays.

@@ -14,6 +14,7 @@ use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, storage};
 use super::workspaces::absent;
 use crate::api::accept::{DocumentFormat, negotiate};
+use crate::api::auth::AUTHOR_HEADER;
 use crate::api::idempotency::{IdempotencyKey, body_hash};
 use crate::api::limits::MAX_UPDATE_BYTES;
 use crate::api::media::{UPDATE_TYPES, require_media};
@@ -33,8 +34,17 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
     let shown = negotiate(header(request, "Accept").as_deref())?;
     let vector =
         call.query.value("sv")?.filter(|text| !text.is_empty()).map(decode_state_vector).transpose()?;
+    let since = call.query.since()?;
+    if since.is_some() && (vector.is_some() || shown.format != DocumentFormat::Update) {
+        return Err(Problem::because(
+            ProblemCode::BadRequest,
+            "`since` asks for stored updates: it goes with the Yjs format and without `sv`.",
+        ));
+    }
     let db = call.db()?;
-    let stored = db.document(workspace.as_str(), path.as_str(), 0).await.map_err(|error| storage(&error))?;
+    let after = since.unwrap_or(0);
+    let stored =
+        db.document(workspace.as_str(), path.as_str(), after).await.map_err(|error| storage(&error))?;
     let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
     let Some(epoch) = stored.epoch else {
         return Err(match db.node(workspace.as_str(), path.as_str()).await {
@@ -91,6 +101,8 @@ pub async fn append(
         return Err(Problem::because(ProblemCode::InvalidUpdate, "The update changes nothing."));
     }
     let epoch = call.query.epoch()?;
+    let since = call.query.since()?;
+    let author = actor.author(header(request, AUTHOR_HEADER).as_deref())?;
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
     let op_key =
         key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));
@@ -101,10 +113,11 @@ pub async fn append(
         path: path.as_str(),
         update: &update,
         epoch,
-        actor: &actor.sub,
+        actor: &author,
         at,
         op: op_key.as_deref().map(|key| (key, hash.as_str())),
-        after: None,
+        after: since,
+        wants_lease: true,
     };
     let saved = match retried(op_key.is_some(), || compaction::append(&db, &wanted)).await {
         Ok(saved) => saved,
@@ -112,7 +125,9 @@ pub async fn append(
         Err(DbError::Duplicate | DbError::Precondition) => {
             let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
             let Some(first) = first else { return Err(refused(&db, workspace, path).await) };
-            let answer = UpdateAnswer { clock: first.clock, epoch: first.epoch };
+            // What was missed then is not known now.
+            let missed = since.map(|_| true);
+            let answer = UpdateAnswer { clock: first.clock, epoch: first.epoch, missed };
             let response = answered(first.created, &answer)?;
             return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
         }
@@ -123,14 +138,15 @@ pub async fn append(
         clock: saved.clock,
         kind: ChangeKind::Update,
         path: path.as_str().to_owned(),
-        actor: actor.sub,
+        actor: author,
         at,
     };
     notify(call.env, call.context, &db, workspace.as_str(), saved.live_until, vec![change]);
     if is_worthwhile(saved.parts) {
         compact_later(call, workspace, path)?;
     }
-    answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch })
+    let missed = since.map(|_| saved.missed);
+    answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch, missed })
 }
 
 fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {

@@ -207,6 +207,8 @@ impl Shell {
                 let queued = socket::send_text(&self.sockets.borrow(), &to, &text);
                 self.note_queued(&queued);
             }
+            // A Durable Object has no spool: clients bring back what it lost.
+            Action::Keep(_) | Action::Release { .. } => {}
             Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
                 self.spawn(room_storage::run(Rc::clone(self), action));
             }
@@ -265,7 +267,7 @@ impl Shell {
     }
 }
 
-/// Documents whose updates are stored in one transaction: four statements each.
+/// Documents whose updates are stored in one transaction: three statements each.
 const FLUSHED_TOGETHER: usize = 20;
 
 /// A mark on the object's state that says that the room has something to save. The state outlives a

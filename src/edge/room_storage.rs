@@ -29,6 +29,8 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
         Action::Persist(flush) => save_all(shell, vec![flush]).await,
         Action::Attach { .. }
         | Action::Close { .. }
+        | Action::Keep(_)
+        | Action::Release { .. }
         | Action::SendBinary { .. }
         | Action::SendText { .. } => {}
     }
@@ -128,6 +130,7 @@ fn append_of<'a>(shell: &'a Shell, flush: &'a Persist, at: u64) -> Append<'a> {
         at,
         op: None,
         after: Some(flush.after),
+        wants_lease: false,
     }
 }
 

@@ -24,6 +24,10 @@ pub enum Action {
         /// Why, for a person.
         reason: &'static str,
     },
+    /// Put an update that is not saved yet into the spool (D6). Only with [`RoomConfig::spool`].
+    ///
+    /// [`RoomConfig::spool`]: super::RoomConfig::spool
+    Keep(Keep),
     /// Set the workspace's listener lease, unless one that ends later is stored (R3); answer with
     /// `handle_lease_written`. The next one comes after the answer.
     Lease {
@@ -49,6 +53,13 @@ pub enum Action {
         after: u64,
         /// As in [`Action::Load`].
         generation: u64,
+    },
+    /// Forget what the spool has of a document up to this number: it is saved, or void (D6).
+    Release {
+        /// The document's path.
+        document: String,
+        /// The last number.
+        through: u64,
     },
     /// Send a binary frame to each of these connections.
     SendBinary {
@@ -81,6 +92,21 @@ pub struct Persist {
     pub flush: u64,
     /// What others appended with a higher clock comes back in the answer.
     pub after: u64,
+}
+
+/// An update for the spool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keep {
+    /// The document's path.
+    pub document: String,
+    /// Its epoch as the room knows it.
+    pub epoch: Option<u64>,
+    /// The Yjs update.
+    pub update: Vec<u8>,
+    /// Who wrote it.
+    pub actor: String,
+    /// Its number, growing within a document.
+    pub number: u64,
 }
 
 /// A binary frame to send.

@@ -5,6 +5,11 @@
 pub struct RoomConfig {
     /// The relay's name in changes that several people wrote (`relay:<label>`).
     pub label: String,
+    /// Whether the shell hands in every change of the workspace in the order of the feed. The room
+    /// then announces changes as it is told, and its own only when they come back.
+    pub follows_feed: bool,
+    /// Whether the shell keeps what is not saved yet on a disk of its own (D6): the room says what.
+    pub spool: bool,
     /// Longest time from the first unflushed update to its flush (D1).
     pub flush_after: u64,
     /// First delay after a failed flush or pull; doubles up to [`Self::retry_max`].
@@ -48,6 +53,8 @@ impl Default for RoomConfig {
     fn default() -> Self {
         Self {
             label: "relay".to_owned(),
+            follows_feed: false,
+            spool: false,
             flush_after: 2_000,
             retry_min: 500,
             retry_max: 10_000,

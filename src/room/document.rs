@@ -54,9 +54,17 @@ impl Document {
     }
 
     pub(super) fn needs_work(&self, now: Timestamp) -> bool {
-        self.is_unused()
-            || self.timeout().is_some_and(|at| at <= now)
-            || (self.pull == Pull::Idle && self.announced > self.clock && !self.members.is_empty())
+        self.is_unused() || self.timeout().is_some_and(|at| at <= now) || self.lacks_something()
+    }
+
+    /// Whether storage has something that the members have not been sent, and nobody is asking for
+    /// it. A flush that is on its way tells what was missed, so it is waited for: what was announced
+    /// may be its own change.
+    pub(super) fn lacks_something(&self) -> bool {
+        self.pull == Pull::Idle
+            && self.announced > self.clock
+            && !self.members.is_empty()
+            && !self.tail.is_running()
     }
 
     /// The next time something has to be done for this document.
@@ -72,13 +80,31 @@ impl Document {
         [load, pull, self.tail.timeout(), self.outbox.timeout()].into_iter().flatten().min()
     }
 
-    /// Takes in an update from a connection; its own copy of it is the caller's to forward.
-    pub(super) fn receive(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
-        self.tail.push(update, writer, now, config);
+    /// Takes in an update from a connection, and returns its number; the sender's frame is the
+    /// caller's to forward.
+    pub(super) fn receive(
+        &mut self,
+        update: &[u8],
+        writer: &str,
+        now: Timestamp,
+        config: &RoomConfig,
+    ) -> u64 {
+        let number = self.tail.push(update, writer, now, config);
         self.view.push(update);
         if self.members.is_empty() {
             self.tail.urge(now);
         }
+        number
+    }
+
+    /// Learns the epoch from a read of the document at a clock, and returns the one that was known
+    /// before. A read that began before a commit shows the document as it was: it says nothing then.
+    pub(super) fn learn_epoch(&mut self, clock: u64, epoch: Option<u64>) -> Option<u64> {
+        let known = self.epoch;
+        if clock >= self.clock {
+            self.epoch = epoch;
+        }
+        known
     }
 
     /// Whether the document may grow by so many bytes, as far as the room can tell without reading

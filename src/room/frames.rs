@@ -8,10 +8,11 @@ use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
+use super::action::Keep;
 use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
-use super::{Frame, Room};
+use super::{Action, Frame, Room};
 
 impl Room {
     /// A binary frame from a connection. Everything in it is checked before anything of it is used.
@@ -132,7 +133,16 @@ impl Room {
         if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
-        document.receive(update, &writer, now, &self.config);
+        let number = document.receive(update, &writer, now, &self.config);
+        if self.config.spool {
+            self.actions.push_back(Action::Keep(Keep {
+                document: path,
+                epoch: document.epoch,
+                update: update.to_vec(),
+                actor: writer,
+                number,
+            }));
+        }
         let hot = document.outbox.is_hot(document.members.len(), now, &self.config);
         if hot || document.outbox.has_updates() {
             document.outbox.push_update(id, update, now, &self.config);
@@ -170,7 +180,7 @@ impl Room {
                 self.relay_awareness(id, members, frame, now);
             }
             if let Some(session) = self.sessions.get_mut(&id) {
-                session.stale_since.get_or_insert(now);
+                session.stale = Some(now);
             }
         }
         if !bounced.is_empty() {

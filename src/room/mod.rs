@@ -8,7 +8,9 @@
 //!
 //! - Events: `handle_open`, `handle_frame`, `handle_text`, `handle_close`, `handle_change`,
 //!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_lease_written`,
-//!   `handle_timeout`. Each takes `now`, in milliseconds. None fails because of what a peer sent: it queues [`Action::Close`].
+//!   `handle_timeout`; of a relay that follows the feed also `handle_reset`; before a stop
+//!   `handle_flush`, `handle_restart`. Each takes `now`, in milliseconds. None fails because of what
+//!   a peer sent: it queues [`Action::Close`].
 //! - Outputs: after every event call [`Room::poll_action`] until it returns `None`, do what each
 //!   says in that order, then call [`Room::poll_timeout`] and arrange for `handle_timeout` then.
 //! - Rebuild: [`Room::restore`] makes the room again from the attachments after hibernation.
@@ -34,7 +36,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-pub use action::{Action, Frame, Persist};
+pub use action::{Action, Frame, Keep, Persist};
 pub use config::RoomConfig;
 pub use session::{Attachment, SessionId, SessionInfo, SessionKind};
 pub use storage::{Persisted, StoreError, Stored};
@@ -141,6 +143,31 @@ impl Room {
         self.work(now);
     }
 
+    /// The feed cannot say what happened up to this clock: every document may have changed (F3, D3).
+    pub fn handle_reset(&mut self, head: u64, now: Timestamp) {
+        self.expire(now);
+        for document in self.documents.values_mut() {
+            document.announced = document.announced.max(head);
+        }
+        self.work(now);
+    }
+
+    /// The relay is about to stop: what is not saved is due now.
+    pub fn handle_flush(&mut self, now: Timestamp) {
+        for document in self.documents.values_mut() {
+            document.tail.urge(now);
+        }
+        self.work(now);
+    }
+
+    /// The relay stops: everybody is to come back, here or elsewhere.
+    pub fn handle_restart(&mut self, now: Timestamp) {
+        let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for session in everybody {
+            self.close(session, CloseCode::Restart, "the relay restarts; connect again", now);
+        }
+    }
+
     /// So many bytes are queued for a connection after a send. Past the bound it is closed: it does
     /// not keep up, and skipping a frame would break its copy (W9).
     pub fn handle_queued(&mut self, session: SessionId, bytes: u64, now: Timestamp) {
@@ -162,7 +189,7 @@ impl Room {
             .sessions
             .iter()
             .filter(|(_, session)| {
-                session.stale_since.is_some_and(|since| since + self.config.flush_after <= now)
+                session.stale.is_some_and(|changed| changed + self.config.flush_after <= now)
             })
             .map(|(id, _)| *id)
             .collect();
@@ -193,6 +220,12 @@ impl Room {
     #[must_use]
     pub fn has_unsaved(&self) -> bool {
         self.documents.values().any(|document| !document.tail.is_empty())
+    }
+
+    /// When the oldest update came in that storage may lack.
+    #[must_use]
+    pub fn unsaved_since(&self) -> Option<Timestamp> {
+        self.documents.values().filter_map(|document| document.tail.oldest()).min()
     }
 
     /// Whether nothing is connected and nothing is left to save.
@@ -299,7 +332,7 @@ impl Room {
 
     fn attach(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.stale_since = None;
+        session.stale = None;
         let document = self.documents.get(&session.info.document);
         let attachment = Attachment {
             id,
@@ -357,8 +390,9 @@ impl Room {
 
     fn delete_workspace(&mut self, now: Timestamp) {
         // Nothing is left to save it to.
-        for document in self.documents.values_mut() {
-            document.tail.clear();
+        let paths: Vec<String> = self.documents.keys().cloned().collect();
+        for path in paths {
+            self.discard(&path);
         }
         let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
         for session in everybody {
@@ -379,10 +413,9 @@ impl Room {
             let inside = path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             inside && !spared.iter().any(|spared| spared == path)
         };
-        for (path, document) in self.documents.iter_mut() {
-            if below(path) {
-                document.tail.clear();
-            }
+        let deleted: Vec<String> = self.documents.keys().filter(|path| below(path)).cloned().collect();
+        for path in &deleted {
+            self.discard(path);
         }
         let on_it: Vec<SessionId> = self
             .sessions

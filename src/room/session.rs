@@ -168,8 +168,9 @@ pub(super) struct Session {
     /// When it was last sent something that came from another connection. Not kept across
     /// hibernation: without it the connection's next awareness frame is echoed, which is right.
     pub(super) last_relayed: Timestamp,
-    /// Since when its attachment is out of date.
-    pub(super) stale_since: Option<Timestamp>,
+    /// When something last changed that its attachment does not have. It is written once the
+    /// connection is quiet: a room that could hibernate has been quiet for longer.
+    pub(super) stale: Option<Timestamp>,
     /// Whether it was told that it may not write.
     pub(super) denied: bool,
 }
@@ -184,7 +185,7 @@ impl Session {
             topics: Vec::new(),
             largest: 0,
             last_relayed: 0,
-            stale_since: None,
+            stale: None,
             denied: false,
         }
     }

@@ -31,9 +31,9 @@ pub struct Persisted {
     pub epoch: u64,
     /// When it was committed.
     pub at: Timestamp,
-    /// What others appended between the clock that the room knew and this one; `None` when that is
-    /// too much for the answer, and the room pulls it.
-    pub missed: Option<Vec<Vec<u8>>>,
+    /// Whether others appended something between the clock that the room knew and this one. The room
+    /// pulls it then.
+    pub missed: bool,
 }
 
 /// Why storage did not do it.
@@ -72,12 +72,7 @@ impl Room {
                         document.clock = document.clock.max(stored.clock);
                     }
                     document.announced = document.announced.max(stored.clock);
-                    // A read that began before a commit shows the document as it was: its epoch says
-                    // nothing then.
-                    let known = document.epoch;
-                    if stored.clock >= document.clock {
-                        document.epoch = stored.epoch;
-                    }
+                    let known = document.learn_epoch(stored.clock, stored.epoch);
                     let epoch = document.epoch;
                     if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
                         self.check_epochs(path, known, epoch, now);
@@ -111,21 +106,17 @@ impl Room {
             match result {
                 Ok(stored) => {
                     document.pull = Pull::Idle;
-                    let before = document.clock;
+                    let known = document.learn_epoch(stored.clock, stored.epoch);
                     // Also when it is behind what was announced: a clock that the document no longer
                     // has must not be asked for again and again.
                     document.clock = document.clock.max(stored.clock).max(document.asked);
-                    let known = document.epoch;
-                    if stored.clock >= before {
-                        document.epoch = stored.epoch;
-                    }
                     let epoch = document.epoch;
                     self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
                 }
                 Err(error) if final_close(error).is_some() => {
                     document.pull = Pull::Idle;
-                    document.tail.clear();
+                    self.discard(path);
                     if let Some((code, reason)) = final_close(error) {
                         self.close_members(path, code, reason, now);
                     }
@@ -158,22 +149,25 @@ impl Room {
     fn on_persisted(&mut self, path: &str, flush: u64, persisted: &Persisted, now: Timestamp) {
         let Some(document) = self.documents.get_mut(path) else { return };
         document.announced = document.announced.max(persisted.clock);
-        if persisted.missed.is_some() {
+        if !persisted.missed {
             document.clock = document.clock.max(persisted.clock);
         }
         document.epoch = Some(persisted.epoch);
         let saved = document.tail.saved(flush);
+        let through = document.tail.saved_through();
         for member in &document.members {
             if let Some(session) = self.sessions.get_mut(member) {
-                session.stale_since.get_or_insert(now);
+                session.stale = Some(now);
             }
         }
-        self.deliver(path, persisted.missed.as_deref().unwrap_or_default(), now);
         if let Some((actor, receipts)) = saved {
+            self.release(path, through);
             let (clock, epoch) = (persisted.clock, persisted.epoch);
             self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, epoch));
-            let kind = ChangeKind::Update;
-            self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+            if !self.config.follows_feed {
+                let kind = ChangeKind::Update;
+                self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+            }
         }
     }
 
@@ -188,10 +182,24 @@ impl Room {
         };
         self.answer_flush(wishes, |wish| control::flush_failed(&wish.id, reason));
         if let Some((code, reason)) = final_close(error) {
-            if let Some(document) = self.documents.get_mut(path) {
-                document.tail.clear();
-            }
+            self.discard(path);
             self.close_members(path, code, reason, now);
+        }
+    }
+
+    /// Gives up what a document has pending: there is nothing to save it to.
+    pub(super) fn discard(&mut self, path: &str) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        if !document.tail.is_empty() {
+            document.tail.clear();
+            let through = document.tail.saved_through();
+            self.release(path, through);
+        }
+    }
+
+    fn release(&mut self, path: &str, through: u64) {
+        if self.config.spool {
+            self.actions.push_back(Action::Release { document: path.to_owned(), through });
         }
     }
 
@@ -285,10 +293,10 @@ impl Room {
     fn check_epochs(&mut self, path: &str, known: Option<u64>, epoch: Option<u64>, now: Timestamp) {
         let Some(document) = self.documents.get_mut(path) else { return };
         let replaced = known.is_some() && known != epoch;
-        if replaced {
-            document.tail.clear();
-        }
         let members = document.members.clone();
+        if replaced {
+            self.discard(path);
+        }
         for session in members {
             let stated = self.sessions.get(&session).and_then(|session| session.info.epoch);
             if replaced || (stated.is_some() && stated != epoch) {
@@ -329,7 +337,7 @@ impl Room {
             }
         }
         let documents = self.documents.values().filter_map(Document::timeout);
-        let stale = self.sessions.values().filter_map(|session| session.stale_since);
+        let stale = self.sessions.values().filter_map(|session| session.stale);
         self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
     }
 
@@ -337,7 +345,7 @@ impl Room {
     pub(super) fn touch(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let document = self.documents.get(&session.info.document).and_then(Document::timeout);
-        let stale = session.stale_since.map(|since| since + self.config.flush_after);
+        let stale = session.stale.map(|since| since + self.config.flush_after);
         self.due = [self.due, document, stale].into_iter().flatten().min();
     }
 
@@ -353,9 +361,7 @@ impl Room {
         self.flush(path, false, now);
         let Some(document) = self.documents.get_mut(path) else { return };
         match document.pull {
-            Pull::Idle if document.announced > document.clock && !document.members.is_empty() => {
-                self.pull(path, 0, now);
-            }
+            Pull::Idle if document.lacks_something() => self.pull(path, 0, now),
             Pull::Wanted(at, failures) if at <= now => self.pull(path, failures, now),
             Pull::Running(deadline, failures) if deadline <= now => {
                 document.pull = Pull::Wanted(now + self.config.retry_max, failures + 1);

@@ -14,6 +14,8 @@ pub(super) struct Tail {
     pending: Vec<Vec<u8>>,
     pending_bytes: usize,
     writer: Writer,
+    /// When the first of the pending updates came in.
+    since: Timestamp,
     /// When the pending updates have to be flushed (D1).
     due: Option<Timestamp>,
     flight: Option<Flight>,
@@ -41,6 +43,7 @@ struct Flight {
     update: Vec<u8>,
     actor: String,
     through: u64,
+    since: Timestamp,
     state: FlightState,
 }
 
@@ -69,14 +72,17 @@ pub(super) struct Flush {
 }
 
 impl Tail {
-    /// A tail whose flushes are numbered from `base`, so that none of them is taken for one of an
-    /// earlier stay of the document.
+    /// A tail whose flushes and updates are numbered from `base`, so that none of them is taken for
+    /// one of an earlier stay of the document.
     pub(super) fn numbered_from(base: u64) -> Self {
-        Self { flushes: base, ..Self::default() }
+        Self { flushes: base, received: base, saved: base, ..Self::default() }
     }
 
-    /// Takes an update in.
-    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
+    /// Takes an update in, and numbers it.
+    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) -> u64 {
+        if self.pending.is_empty() {
+            self.since = now;
+        }
         self.pending.push(update.to_vec());
         self.pending_bytes += update.len();
         self.received += 1;
@@ -89,6 +95,23 @@ impl Tail {
         if self.pending.len() >= MAX_PENDING {
             self.compact();
         }
+        self.received
+    }
+
+    /// The number of the newest update that storage has.
+    pub(super) const fn saved_through(&self) -> u64 {
+        self.saved
+    }
+
+    /// When the oldest update came in that storage may not have.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        let pending = (!self.pending.is_empty()).then_some(self.since);
+        self.flight.as_ref().map(|flight| flight.since).or(pending)
+    }
+
+    /// Whether storage is being asked to take something.
+    pub(super) fn is_running(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| matches!(flight.state, FlightState::Running(_)))
     }
 
     /// Everything that storage may not have, oldest first.
@@ -158,6 +181,7 @@ impl Tail {
             update: update.clone(),
             actor: actor.clone(),
             through,
+            since: self.since,
             state: FlightState::Running(now + config.storage_timeout),
         };
         self.flight = Some(flight);

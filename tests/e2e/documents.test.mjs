@@ -283,6 +283,48 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal((await owner.changes("doc-key")).length, 2);
   });
 
+  test("d3 since answers what was stored past a clock, and an update says whether it missed something", async () => {
+    const { owner, address, add, read } = await open("since");
+    const { doc, updates } = recorded(21);
+    const of = (clock) => read("d", undefined, `?since=${clock}`);
+    for (const letter of "abc") doc.getText("t").insert(doc.getText("t").length, letter);
+    assert.equal((await add("d", updates[0])).json.missed, undefined, "only who asks is told");
+    await add("d", updates[1]);
+    const newer = await of(1);
+    assert.deepEqual([newer.status, newer.headers.etag, newer.bytes], [200, '"2"', Buffer.from(updates[1])]);
+    assert.deepEqual((await of(2)).bytes, Buffer.from([0, 0]), "nothing is the empty update");
+    const post = (since, bytes) => owner.post(`${address("d/updates")}?since=${since}`, bytes, { "content-type": "application/octet-stream" });
+    assert.deepEqual((await post(1, updates[2])).json, { clock: 3, epoch: 1, missed: true });
+    assert.deepEqual((await post(3, updates[2])).json, { clock: 4, epoch: 1, missed: false });
+    for (const query of ["?since=1&sv=AA", "?since=x", "?since=-1"]) assert.equal((await read("d", undefined, query)).status, 400, query);
+    assert.equal((await read("d", "text/plain", "?since=1")).json.code, "bad_request");
+    assert.equal((await post("1e3", updates[2])).status, 400);
+    // After a compaction what is past a clock comes with what it was merged into.
+    const many = recorded(22);
+    for (let n = 0; n < 70; n++) many.doc.getArray("a").push([n]);
+    for (const update of many.updates) await add("m", update);
+    const whole = new Y.Doc();
+    Y.applyUpdate(whole, (await read("m", undefined, "?since=60")).bytes);
+    const known = new Y.Doc();
+    for (const update of many.updates.slice(0, 60)) Y.applyUpdate(known, update);
+    Y.applyUpdate(known, Y.encodeStateAsUpdate(whole));
+    assert.equal(known.getArray("a").length, 70);
+  });
+
+  test("a service names the author of what it saves; nobody else may", async () => {
+    const { owner, address } = await open("author");
+    const service = owner.actor("relay-deno", "service", { "*": "editor" });
+    const post = (client, author) =>
+      client.post(address("d/updates"), Buffer.from("010165000401017402686900", "hex"), { "content-type": "application/octet-stream", "yrelay-author": author });
+    assert.equal((await post(service, "zo%C3%AB%20b")).status, 201);
+    assert.deepEqual((await owner.changes("author")).map(({ actor }) => actor), ["zoë b"]);
+    for (const client of [owner, owner.actor("bot", "agent", { author: "editor" })]) {
+      assert.deepEqual([(await post(client, "eve")).status, (await post(client, "eve")).json.code], [403, "forbidden"]);
+    }
+    for (const author of ["%", "%00", "a".repeat(129), "%FF"]) assert.equal((await post(service, author)).status, 400, author);
+    assert.equal((await owner.changes("author")).length, 1);
+  });
+
   test("i01 w11 a replay answers the epoch of the first answer, whatever the document is now", async () => {
     const { owner, add } = await open("doc-epoch");
     const { doc, updates } = recorded(16);

@@ -31,7 +31,7 @@ struct Options {
 pub fn run(args: &mut Args) -> Result {
     let options = Options::take(args)?;
     let toolchain = provision::everything()?;
-    build::worker(&toolchain, Mode::Release)?;
+    build::all(&toolchain, Mode::Release)?;
     let mut worker = start_worker(&options)?;
     let line = worker.line(START_LIMIT).map_err(|error| format!("the Worker {error}"))?;
     let mut ready: Value =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use crate::build::{self, Mode};
+use crate::build::{self, Artefact, Mode};
 use crate::provision::{self, Toolchain};
 use crate::{Result, hygiene, layering, process, tools, wasm};
 
@@ -56,8 +56,14 @@ fn built(report: &mut Report) -> Result {
         toolchain.map_err(|_| "needs the tools that did not install".to_owned());
     let with_tools =
         |work: &dyn Fn(&Toolchain) -> Result| toolchain.as_ref().map_err(Clone::clone).and_then(work);
-    report.step("release build", || with_tools(&|toolchain| build::worker(toolchain, Mode::Release)))?;
-    report.step("wasm imports", || with_tools(&|_| check_imports()))?;
+    for (name, artefact) in [("release build", Artefact::Worker), ("relay build", Artefact::Relay)] {
+        report.step(name, || {
+            with_tools(&|toolchain| {
+                build::run(toolchain, artefact, Mode::Release)?;
+                check_imports(artefact)
+            })
+        })?;
+    }
     report.step("wrangler.toml", || {
         with_tools(&|_| process::run(tools::node().arg("tools/wrangler-config.mjs")))
     })?;
@@ -81,9 +87,9 @@ fn cargo(args: &[&str]) -> Command {
     command
 }
 
-fn check_imports() -> Result {
-    let module =
-        fs::read(build::wasm_path()).map_err(|error| format!("{}: {error}", build::wasm_path().display()))?;
+fn check_imports(artefact: Artefact) -> Result {
+    let path = artefact.wasm_path();
+    let module = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     eprintln!("{} imports, none from `env`", wasm::check_imports(&module)?);
     Ok(())
 }

@@ -22,7 +22,7 @@ const LAYERS: [Layer; 8] = [
     Layer { name: "api", uses: &["document", "feed", "protocol"], core: true },
     Layer { name: "mcp", uses: &["api", "document", "feed", "protocol"], core: true },
     Layer { name: "edge", uses: &["api", "document", "feed", "mcp", "protocol", "room"], core: false },
-    Layer { name: "relay_deno", uses: &["document", "protocol", "room"], core: false },
+    Layer { name: "relay_deno", uses: &["api", "document", "protocol", "room"], core: false },
 ];
 
 /// Crates that only a shell may name.

@@ -67,7 +67,7 @@ fn run(args: &mut Args) -> Result<ExitCode> {
         Some("build") => {
             let mode = if args.flag("--dev") { build::Mode::Dev } else { build::Mode::Release };
             args.finish()?;
-            build::worker(&provision::everything()?, mode).map(|()| ExitCode::SUCCESS)
+            build::all(&provision::everything()?, mode).map(|()| ExitCode::SUCCESS)
         }
         Some("dev") => dev::run(args).map(|()| ExitCode::SUCCESS),
         Some("token") => token::run(args).map(|()| ExitCode::SUCCESS),
@@ -85,7 +85,7 @@ fn run(args: &mut Args) -> Result<ExitCode> {
             succeed(process::status(&mut cargo)?)
         }
         Some("bench") => {
-            build::worker(&provision::everything()?, build::Mode::Release)?;
+            build::all(&provision::everything()?, build::Mode::Release)?;
             let mut node = Command::new(tools::node_path());
             node.arg(tools::root().join("bench").join("run.mjs")).args(args.take_rest());
             succeed(process::status(&mut node)?)

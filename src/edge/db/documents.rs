@@ -26,14 +26,16 @@ pub struct Append<'a> {
     pub at: u64,
     /// The hashed idempotency key and the hash of the request.
     pub op: Option<(&'a str, &'a str)>,
-    /// What others appended past this clock comes back too.
+    /// The clock that the writer knows, if it wants to hear whether it missed something since.
     pub after: Option<u64>,
+    /// Whether the writer wants to know the listener lease (R3); a room has its own.
+    pub wants_lease: bool,
 }
 
 impl<'a> Append<'a> {
     /// The statements of one append. [`Self::read`] knows their order.
     fn add_statements(&self, chunks: &'a [String], statements: &mut Vec<Statement<'a>>) {
-        let Self { workspace, path, update, epoch, actor, at, op, after } = *self;
+        let Self { workspace, path, update, epoch, actor, at, op, after, wants_lease } = *self;
         let entry = Entry { workspace, kind: ChangeKind::Update, path, actor, at, op };
         statements.push(append(&entry, &[Guard::Document(epoch)]));
         statements.push(statement(
@@ -44,26 +46,22 @@ impl<'a> Append<'a> {
              ON CONFLICT (workspace, path) DO UPDATE
              SET clock = excluded.clock, updated_at = excluded.updated_at,
                  parts = parts + excluded.parts, size = size + excluded.size
-             RETURNING epoch, parts",
+             RETURNING epoch, parts, EXISTS (
+               SELECT 1 FROM doc_updates WHERE workspace = ?1 AND path = ?2 AND clock > ?6
+             ) AS missed",
             [
                 Bind::Text(workspace),
                 Bind::Text(path),
                 Bind::Int(at),
                 Bind::Int(chunks.len() as u64),
                 Bind::Int(update.len() as u64),
+                // Its own rows come later in the batch.
+                after.map_or(Bind::Null, Bind::Int),
             ],
         ));
-        // A room asks for what it missed and knows its own lease; the REST route is the reverse.
-        statements.push(match after {
-            Some(after) => statement(
-                format!(
-                    "{SELECT_PARTS} AND clock > ?3 AND clock < (SELECT MAX(clock) FROM change_log WHERE workspace = ?1)
-                     ORDER BY clock, part LIMIT {MAX_MISSED_PARTS}"
-                ),
-                [Bind::Text(workspace), Bind::Text(path), Bind::Int(after)],
-            ),
-            None => live_until(workspace),
-        });
+        if wants_lease {
+            statements.push(live_until(workspace));
+        }
         for (part, data) in chunks.iter().enumerate() {
             statements.push(insert_part(workspace, path, None, part, data));
         }
@@ -72,17 +70,13 @@ impl<'a> Append<'a> {
     fn read(&self, results: &Results, first: usize) -> Result<AppendedUpdate, DbError> {
         let appended = Appended::read(results, first)?;
         let written = results.row(first + 1).ok_or_else(unreadable)?;
-        let (missed, live_until) = match self.after {
-            Some(_) => (parts_of(results, first + 2)?, 0),
-            None => (Vec::new(), lease_of(results, first + 2)),
-        };
         Ok(AppendedUpdate {
             clock: appended.clock,
             created: appended.created,
             epoch: written.int("epoch").unwrap_or(0),
             parts: written.int("parts").unwrap_or(0),
-            live_until,
-            missed: (missed.len() < MAX_MISSED_PARTS).then(|| join_parts(&missed)).transpose()?,
+            live_until: if self.wants_lease { lease_of(results, first + 2) } else { 0 },
+            missed: written.int("missed") == Some(1),
         })
     }
 }
@@ -98,10 +92,10 @@ pub struct AppendedUpdate {
     pub epoch: u64,
     /// Rows that the document's updates take; many are worth a compaction.
     pub parts: u64,
-    /// When the listener lease ends (R3); 0 when `after` was asked.
+    /// When the listener lease ends (R3); 0 when it was not asked for.
     pub live_until: u64,
-    /// What others appended between the clock asked for and this one; `None` when it is too much.
-    pub missed: Option<Vec<Vec<u8>>>,
+    /// Whether others appended something past the clock that the writer knew.
+    pub missed: bool,
 }
 
 #[derive(Debug)]
@@ -282,9 +276,6 @@ const CHUNK_BYTES: usize = 1_425_000;
 
 /// Rows read at once. Compaction keeps a document to fewer, unless it is large.
 const PAGE_PARTS: usize = 256;
-
-/// Rows of others that a flush brings back; the rest is pulled.
-const MAX_MISSED_PARTS: usize = 64;
 
 /// Larger than any clock, and exact as a JavaScript number.
 const MAX_CLOCK: u64 = (1 << 53) - 1;

@@ -93,11 +93,11 @@ fn w2_an_update_that_is_saved_while_the_document_is_read_is_in_the_answer() {
     assert!(asked.iter().any(|action| matches!(action, Action::Load { .. })));
     // The read began before the commit, and its answer comes after that of the commit. An update
     // that arrives meanwhile is saved as well.
-    let persisted = Persisted { clock: 1, epoch: 0, at: 2, missed: Some(Vec::new()) };
+    let persisted = Persisted { clock: 1, epoch: 0, at: 2, missed: false };
     room.handle_persisted("doc", saving.unwrap(), Ok(persisted), 2);
     room.handle_frame(ann, &message::update(&typed(1, 1)), 3);
     room.handle_text(ann, &flush(2).to_string(), 3);
-    let persisted = Persisted { clock: 2, epoch: 0, at: 4, missed: Some(Vec::new()) };
+    let persisted = Persisted { clock: 2, epoch: 0, at: 4, missed: false };
     room.handle_persisted("doc", saving.unwrap() + 1, Ok(persisted), 4);
     let _ = actions(&mut room);
     room.handle_loaded("doc", 1, Ok(Stored::default()), 5);
@@ -555,8 +555,9 @@ fn d3_a_lost_notification_is_made_good_by_the_next_flush() {
     sim.take(a);
     sim.frame(a, &message::update(&typed(1, 0)));
     sim.advance(2_000);
-    assert_eq!(sim.take(a).binary, [message::update(&typed(7, 0))]);
-    assert_eq!(sim.storage.pulls, 0);
+    // The room's own update comes along; it changes nothing at who has it.
+    assert_eq!(sim.take(a).updates(), [typed(7, 0), typed(1, 0)]);
+    assert_eq!((sim.storage.pulls, sim.storage.persists), (1, 1));
 }
 
 #[test]
@@ -806,7 +807,7 @@ fn an_answer_for_an_earlier_stay_of_a_document_is_ignored() {
     room.handle_change(&delete, 1);
     let second = save(&mut room);
     assert_ne!(first, second);
-    let late = Persisted { clock: 8, epoch: 8, at: 2, missed: Some(Vec::new()) };
+    let late = Persisted { clock: 8, epoch: 8, at: 2, missed: false };
     room.handle_persisted("doc", first, Ok(late), 2);
     let told = actions(&mut room);
     assert!(!told.iter().any(|action| matches!(action, Action::SendText { .. })), "no receipt: {told:?}");
@@ -895,4 +896,23 @@ fn unknown_connections_are_ignored() {
     room.handle_text(7, "{}", 0);
     room.handle_close(7, 0);
     assert!(room.poll_action().is_none());
+}
+
+#[test]
+fn d1a_attachments_are_written_when_a_connection_is_quiet_and_not_while_it_is_busy() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.advance(5_000);
+    let before = sim.attached;
+    for n in 0..20_u8 {
+        sim.frame(a, &cursor(1, u32::from(n) + 1));
+        sim.frame(a, &message::update(&typed(1, n)));
+        sim.advance(500);
+    }
+    assert_eq!(sim.attached, before, "ten busy seconds");
+    sim.advance(6_000);
+    assert!(sim.attached > before, "and then it is kept");
+    assert_eq!(sim.room.poll_timeout(), None, "the room can sleep");
+    let attachment = sim.inboxes[&a].attachment.clone().unwrap();
+    assert_eq!((attachment.owned[0].clock, attachment.clock), (20, sim.storage.head));
 }

@@ -101,6 +101,10 @@ pub struct Sim {
     pub inboxes: BTreeMap<SessionId, Inbox>,
     pub storage: Storage,
     pub lease: u64,
+    /// How many attachments were written.
+    pub attached: usize,
+    /// What the spool has: document, number, update (D6).
+    pub spool: Vec<(String, u64, Vec<u8>)>,
     /// Flushes that were asked for together, each time.
     pub batches: Vec<usize>,
 }
@@ -117,6 +121,8 @@ impl Sim {
             inboxes: BTreeMap::new(),
             storage: Storage::default(),
             lease: 0,
+            attached: 0,
+            spool: Vec::new(),
             batches: Vec::new(),
         }
     }
@@ -204,7 +210,7 @@ impl Sim {
         std::mem::replace(inbox, Inbox { attachment, closed: inbox.closed, ..Inbox::default() })
     }
 
-    fn drain(&mut self, input: Option<&[u8]>) {
+    pub fn drain(&mut self, input: Option<&[u8]>) {
         let mut flushes = 0;
         while let Some(action) = self.room.poll_action() {
             flushes += usize::from(matches!(action, Action::Persist(_)));
@@ -218,6 +224,7 @@ impl Sim {
     fn act(&mut self, action: Action, input: Option<&[u8]>) {
         match action {
             Action::Attach { session, attachment } => {
+                self.attached += 1;
                 let read = Attachment::decode(&attachment).expect("its own attachment");
                 self.inboxes.get_mut(&session).unwrap().attachment = Some(read);
             }
@@ -258,7 +265,7 @@ impl Sim {
                     return;
                 }
                 let failing = self.storage.error;
-                let missed = self.storage.after(&persist.document, persist.after).updates;
+                let missed = !self.storage.after(&persist.document, persist.after).updates.is_empty();
                 if failing.is_none() || self.storage.commits_before_error {
                     self.storage.append(&persist.document, &persist.update);
                 }
@@ -268,10 +275,14 @@ impl Sim {
                         clock: self.storage.head,
                         epoch: self.storage.epoch,
                         at: self.now,
-                        missed: Some(missed),
+                        missed,
                     }),
                 };
                 self.room.handle_persisted(&persist.document, persist.flush, answer, self.now);
+            }
+            Action::Keep(kept) => self.spool.push((kept.document, kept.number, kept.update)),
+            Action::Release { document, through } => {
+                self.spool.retain(|(path, number, _)| *path != document || *number > through);
             }
             Action::SendBinary { to, frame } => {
                 let bytes = match frame {

@@ -1,12 +1,20 @@
 // The relays that the conformance suite runs against. A new vendor is a new line in RELAYS: it
 // starts the relay with the API it belongs to, and says where both are.
+import { startDenoRelay } from "../../../tools/deno-relay.mjs";
+import { publicScopeKey } from "../../../tools/scope-key.mjs";
 import { startStack } from "../../../tools/stack.mjs";
 import { FrameClient } from "./frame-client.mjs";
 import { StreamReader } from "./sse.mjs";
 import { PATIENCE } from "./waiting.mjs";
 
 /** Label and start of each relay; `start` takes options of the stack and returns a [`Relay`]. */
-export const RELAYS = [{ label: "cf", start: startCf }];
+export const RELAYS = [
+  { label: "cf", start: startCf },
+  { label: "deno", start: startDeno },
+];
+
+/** How long the service token of a test's relay is valid, in seconds. */
+const SERVICE_TTL = 24 * 3600;
 
 /** Starts the Durable Object. */
 export async function startCf(options = {}) {
@@ -19,15 +27,62 @@ export async function startCf(options = {}) {
   return new Relay({ label: "cf", stack, url, inspect });
 }
 
+/** Starts a Deno relay beside a Worker. `relay` has options of its process. */
+export async function startDeno({ relay, ...options } = {}) {
+  const stack = await startStack(options);
+  try {
+    return await besides(stack, relay);
+  } catch (error) {
+    await stack.stop();
+    throw error;
+  }
+}
+
+/** Starts the Durable Object and a Deno relay over one database: `{ cf, deno }`. Stop `deno` last. */
+export async function startBoth({ relay, ...options } = {}) {
+  const cf = await startCf(options);
+  try {
+    return { cf, deno: await besides(cf.stack, relay) };
+  } catch (error) {
+    await cf.stop();
+    throw error;
+  }
+}
+
+/** A Deno relay that belongs to a stack. Its `stop` ends both. */
+async function besides(stack, { label = "deno", vars = {}, ...options } = {}) {
+  const process = await startDenoRelay({
+    api: stack.url,
+    token: stack.mint({ sub: `relay-${label}`, kind: "service", workspaces: { "*": "editor" }, ttl: SERVICE_TTL }),
+    publicKey: publicScopeKey(stack.secrets.SCOPE_SIGNING_KEY),
+    label,
+    vars: { RELAY_DEV_MODE: "1", ...vars },
+    ...options,
+  });
+  const inspect = async (workspace) => {
+    const answer = await fetch(`${process.url.replace(/^ws/, "http").replace(/\/ws$/, "")}/__dev/rooms/${workspace}`, { signal: AbortSignal.timeout(PATIENCE) });
+    return answer.json();
+  };
+  return new Relay({ label, stack, url: process.url, inspect, process });
+}
+
 /** A running relay and the API behind it. */
 export class Relay {
   #made = 0;
   /** What a failed test may leave behind: it would keep the test's process alive. */
   #open = new Set();
 
-  /** `inspect(workspace)` tells `{clients, instance}`; `instance` changes when a room is built anew. */
-  constructor({ label, stack, url, inspect }) {
-    Object.assign(this, { label, stack, url, inspect, api: stack.url });
+  /**
+   * `inspect(workspace)` tells `{clients, instance}`; `instance` changes when a room is built anew.
+   * `process` is that of a relay of its own.
+   */
+  constructor({ label, stack, url, inspect, process }) {
+    Object.assign(this, { label, stack, url, inspect, process, api: stack.url });
+  }
+
+  /** The same workspace as on another relay of the same database. */
+  sharing(workspace) {
+    return new Workspace(this, workspace.id);
   }
 
   /** Makes a workspace of its own for a test, and its owner's token. */
@@ -46,6 +101,7 @@ export class Relay {
 
   async stop() {
     await Promise.all([...this.#open].map((client) => client.stop()));
+    await this.process?.stop();
     await this.stack.stop();
   }
 }

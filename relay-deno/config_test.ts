@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { ConfigError, readConfig } from "./config.ts";
+
+const GOOD: Record<string, string> = {
+  RELAY_API_URL: "https://api.example.com/",
+  RELAY_API_TOKEN: "secret.token.value",
+  RELAY_TOKEN_PUBLIC_KEY: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+};
+
+function read(changes: Record<string, string | undefined> = {}) {
+  const variables = { ...GOOD, ...changes };
+  return readConfig((name) => (variables as Record<string, string | undefined>)[name]);
+}
+
+function problems(changes: Record<string, string | undefined>): readonly string[] {
+  try {
+    read(changes);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError);
+    return error.problems;
+  }
+  return [];
+}
+
+Deno.test("three variables are enough, the rest has defaults", () => {
+  const config = read();
+  assert.equal(config.apiUrl, "https://api.example.com");
+  assert.deepEqual([...config.publicKey.slice(0, 3), config.publicKey.length], [0xd7, 0x5a, 0x98, 32]);
+  const { label, host, port, spoolDir, drainMs, maxFrameBytes, metrics, origins, dev } = config;
+  assert.deepEqual(
+    { label, host, port, spoolDir, drainMs, maxFrameBytes, metrics, origins, dev },
+    {
+      label: "deno",
+      host: "127.0.0.1",
+      port: 8788,
+      spoolDir: undefined,
+      drainMs: 4500,
+      maxFrameBytes: 1_048_576,
+      metrics: true,
+      origins: "",
+      dev: false,
+    },
+  );
+});
+
+Deno.test("all problems are named at once, by variable, and no value is quoted", () => {
+  const found = problems({
+    RELAY_API_URL: "https://ann:hunter2@api.example.com",
+    RELAY_API_TOKEN: "two words",
+    RELAY_TOKEN_PUBLIC_KEY: undefined,
+    RELAY_PORT: "99999",
+    RELAY_ROOM_CONFIG: "[1]",
+    RELAY_METRICS: "yes",
+  });
+  assert.deepEqual(found.map((text) => text.split(" ")[0]), [
+    "RELAY_API_URL",
+    "RELAY_API_TOKEN",
+    "RELAY_TOKEN_PUBLIC_KEY",
+    "RELAY_PORT",
+    "RELAY_ROOM_CONFIG",
+    "RELAY_METRICS",
+  ]);
+  assert.ok(!/hunter2|two words|99999|yes/.test(found.join("\n")), found.join("\n"));
+});
+
+Deno.test("values that cannot be meant are refused", () => {
+  const bad: [string, string][] = [
+    ["RELAY_API_URL", "api.example.com"],
+    ["RELAY_API_URL", "ws://api.example.com"],
+    ["RELAY_API_URL", "https://api.example.com/?token=x"],
+    ["RELAY_TOKEN_PUBLIC_KEY", "AAAA"],
+    ["RELAY_TOKEN_PUBLIC_KEY", "!!!"],
+    ["RELAY_LABEL", "a b"],
+    ["RELAY_HOST", "127.0.0.1/x"],
+    ["RELAY_PORT", "-1"],
+    ["RELAY_DRAIN_MS", "10"],
+    ["RELAY_MAX_FRAME_BYTES", "1048577"],
+    ["RELAY_ROOM_CONFIG", "{"],
+  ];
+  for (const [name, value] of bad) assert.equal(problems({ [name]: value }).length, 1, `${name}=${value}`);
+});
+
+Deno.test("A6 the development route needs a loopback address", () => {
+  assert.equal(read({ RELAY_DEV_MODE: "1" }).dev, true);
+  assert.equal(problems({ RELAY_DEV_MODE: "1", RELAY_HOST: "0.0.0.0" }).length, 1);
+  assert.equal(read({ RELAY_DEV_MODE: "0", RELAY_HOST: "0.0.0.0" }).dev, false);
+});

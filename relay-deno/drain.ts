@@ -1,0 +1,63 @@
+/**
+ * The end of the relay, in order (section 9): nobody new, save, receipts, 1012, the rest of the
+ * saving, the spool, the server. It takes no longer than its window.
+ *
+ * @module
+ */
+
+import { DRAIN_CLOSE_WAIT, DRAIN_FLUSH_WAIT, DRAIN_RESERVE } from "./limits.ts";
+import type { Log } from "./log.ts";
+import type { Parting } from "./parting.ts";
+import type { RoomHost } from "./room_host.ts";
+import type { SpoolDrain } from "./spool_drain.ts";
+
+/** What is brought to an end. */
+export interface DrainedParts {
+  readonly host: RoomHost;
+  readonly parting: Parting;
+  readonly spoolDrain: () => SpoolDrain | undefined;
+  readonly server: { shutdown(): Promise<void> };
+  readonly log: Log;
+}
+
+/** Ends the relay within a window, in ms. Settles when the process may exit. */
+export async function drain(parts: DrainedParts, windowMs: number): Promise<void> {
+  const { host, parting, server, log } = parts;
+  const end = Date.now() + windowMs - DRAIN_RESERVE;
+  const left = () => Math.max(0, end - Date.now());
+  host.isDraining = true;
+  log.info("draining", {
+    connections: host.connections,
+    unsaved_rooms: host.unsavedRooms,
+    window_ms: windowMs,
+  });
+  const spoolEnd = parts.spoolDrain()?.stop();
+  host.flush();
+  await until(() => host.unsavedRooms === 0, Math.min(DRAIN_FLUSH_WAIT, left()));
+  // What came in meanwhile is saved when the last connection of its document leaves. Closing comes
+  // before the server's own end, which would close the sockets with another code.
+  host.restart();
+  await Promise.all([
+    parting.gone(Math.min(DRAIN_CLOSE_WAIT, left())),
+    until(() => host.unsavedRooms === 0, left()),
+    Promise.race([spoolEnd, until(() => false, left())]),
+  ]);
+  const unsaved = host.unsavedRooms;
+  if (unsaved > 0) {
+    const kept = host.spool?.flush() ?? false;
+    log[kept ? "warn" : "error"]("unsaved_at_exit", { rooms: unsaved, in_spool: kept });
+  }
+  host.spool?.close();
+  host.spool = undefined;
+  await Promise.race([server.shutdown(), until(() => false, DRAIN_RESERVE / 2)]);
+  log.info("drained", { unsaved_rooms: unsaved });
+}
+
+/** Looks again and again, for so long at most. */
+async function until(isDone: () => boolean, ms: number): Promise<void> {
+  const end = Date.now() + ms;
+  while (!isDone() && Date.now() < end) await new Promise((settle) => setTimeout(settle, LOOK_INTERVAL));
+}
+
+/** How often the drain looks whether all is saved, in ms. */
+const LOOK_INTERVAL = 20;

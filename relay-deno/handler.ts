@@ -1,0 +1,181 @@
+/**
+ * Requests to answers: the health of the relay, and upgrades. Everything that can be refused is
+ * refused here, before there is a socket (section 3).
+ *
+ * @module
+ */
+
+import { type Gate, problem, problemStatus } from "./core.ts";
+import { IDLE_TIMEOUT } from "./limits.ts";
+import { type Log, messageOf } from "./log.ts";
+import { Metrics } from "./metrics.ts";
+import type { RoomHost } from "./room_host.ts";
+import type { Storage, WorkspaceState } from "./storage.ts";
+import type { Verifier } from "./verify.ts";
+
+/** What the handler works with. */
+export interface HandlerParts {
+  readonly gate: Gate;
+  readonly verify: Verifier;
+  readonly storage: Storage;
+  readonly host: RoomHost;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** Why nobody should be sent here, or undefined. */
+  readonly unready: () => string | undefined;
+  /** The text of `/metrics`; undefined when it is off. */
+  readonly metricsText: (() => string) | undefined;
+  /** Whether there is the development route. */
+  readonly dev: boolean;
+}
+
+/** Answers requests. It never throws. */
+export class Handler {
+  readonly #parts: HandlerParts;
+  /** Lookups on their way: a storm of reconnects asks once for each workspace. */
+  readonly #lookups = new Map<string, Promise<WorkspaceState>>();
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts;
+  }
+
+  /** Answers one request. */
+  async handle(request: Request): Promise<Response> {
+    try {
+      return await this.#answer(request);
+    } catch (error) {
+      this.#parts.metrics.unhandledErrors += 1;
+      this.#parts.log.error("request_failed", { cause: messageOf(error) });
+      return refuse("internal");
+    }
+  }
+
+  #answer(request: Request): Response | Promise<Response> {
+    const target = targetOf(request.url);
+    const path = target.split("?", 1)[0] ?? "";
+    if (path === "/ws" || path.startsWith("/ws/")) return this.#upgrade(request, target);
+    const answer = this.#page(path);
+    if (!answer) return refuse("not_found", "A relay has no API; see its Worker.");
+    if (request.method === "GET") return answer();
+    if (request.method === "HEAD") return new Response(null, answer());
+    return refuse("method_not_allowed", undefined, { allow: "GET, HEAD" });
+  }
+
+  #page(path: string): (() => Response) | undefined {
+    const { unready, metricsText, dev, host } = this.#parts;
+    if (path === "/healthz") return () => Response.json({ status: "ok" }, { headers: NO_STORE });
+    if (path === "/readyz") {
+      return () => {
+        const cause = unready();
+        return cause === undefined
+          ? Response.json({ status: "ok" }, { headers: NO_STORE })
+          : refuse("storage_unavailable", cause);
+      };
+    }
+    if (path === "/metrics" && metricsText) {
+      const headers = { ...NO_STORE, "content-type": "text/plain; version=0.0.4; charset=utf-8" };
+      return () => new Response(metricsText(), { headers });
+    }
+    const workspace = dev ? /^\/__dev\/rooms\/([\w-]+)$/.exec(path)?.[1] : undefined;
+    if (workspace === undefined) return undefined;
+    return () => {
+      const room = host.find(workspace);
+      return Response.json({ clients: room?.clients ?? 0, instance: room?.instance ?? "" });
+    };
+  }
+
+  /** Everything that can fail comes before `upgradeWebSocket`: its response has to be returned. */
+  async #upgrade(request: Request, target: string): Promise<Response> {
+    const { gate, verify, host } = this.#parts;
+    const header = (name: string) => request.headers.get(name) ?? undefined;
+    using admission = gate.check(
+      request.method,
+      target,
+      header("origin"),
+      header("upgrade"),
+      header("sec-websocket-protocol"),
+      Math.floor(Date.now() / 1000),
+    );
+    const isGood = admission.problem === undefined && await verify(admission.message, admission.signature);
+    const session = admission.accept(isGood);
+    if (session === undefined) {
+      const body = admission.problem ?? problem("internal");
+      Metrics.count(this.#parts.metrics.rejected, JSON.parse(body).code);
+      return new Response(body, { status: admission.status, headers: pairs(admission.headers) });
+    }
+    const { workspace, echo } = admission;
+    const state = host.isKnown(workspace) ? "there" : await this.#lookUp(workspace);
+    const refused = this.#refusal(workspace, session, state) ?? this.#badHandshake(request);
+    if (refused) return refused;
+    let upgrade: Deno.WebSocketUpgrade;
+    try {
+      upgrade = Deno.upgradeWebSocket(request, { idleTimeout: IDLE_TIMEOUT });
+    } catch (error) {
+      return this.#reject("bad_request", `This is no WebSocket handshake: ${messageOf(error)}.`);
+    }
+    // Not by the option `protocol`, which finds it only in a list with one space after each comma.
+    if (echo !== undefined) upgrade.response.headers.set("sec-websocket-protocol", echo);
+    host.take(upgrade.socket, workspace, session, state === "there");
+    return upgrade.response;
+  }
+
+  #refusal(workspace: string, session: string, state: WorkspaceState): Response | undefined {
+    if (state === "missing") return this.#reject("workspace_not_found");
+    if (state === "deleted") return this.#reject("workspace_deleted");
+    const cause = this.#parts.unready();
+    if (cause !== undefined) return this.#reject("storage_unavailable", `${cause} Use the next relay.`);
+    const refusal = this.#parts.host.refuses(workspace, session);
+    return refusal && this.#reject(refusal.code, refusal.detail);
+  }
+
+  /** The runtime does not look at the version. */
+  #badHandshake(request: Request): Response | undefined {
+    if (request.headers.get("sec-websocket-version") === VERSION) return undefined;
+    const detail = "Only version 13 of the WebSocket protocol is spoken here.";
+    return this.#reject("upgrade_required", detail, { "sec-websocket-version": VERSION });
+  }
+
+  #reject(code: string, detail?: string, headers?: Record<string, string>): Response {
+    Metrics.count(this.#parts.metrics.rejected, code);
+    return refuse(code, detail, headers);
+  }
+
+  #lookUp(workspace: string): Promise<WorkspaceState> {
+    const running = this.#lookups.get(workspace);
+    if (running) return running;
+    const lookup = this.#parts.storage.workspace(workspace).finally(() => this.#lookups.delete(workspace));
+    this.#lookups.set(workspace, lookup);
+    return lookup;
+  }
+}
+
+/** A refusal of the relay's own. */
+function refuse(code: string, detail?: string, headers: Record<string, string> = {}): Response {
+  const status = problemStatus(code);
+  const retry = status === 429 || status === 503 ? { "retry-after": RETRY_AFTER } : {};
+  return new Response(problem(code, detail), {
+    status,
+    headers: { ...NO_STORE, "content-type": "application/problem+json", ...retry, ...headers },
+  });
+}
+
+/** Path and query as they were sent: `URL` would resolve `..` and decode nothing the same way. */
+function targetOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("://") + 3);
+  return start < 0 ? "/" : url.slice(start);
+}
+
+/** Names and values in turn, as pairs. */
+function pairs(flat: readonly string[]): [string, string][] {
+  return flat.flatMap((name, index) =>
+    index % 2 === 0 ? [[name, flat[index + 1] ?? ""] as [string, string]] : []
+  );
+}
+
+const NO_STORE = { "cache-control": "no-store" };
+
+/** The one version of the protocol, RFC 6455. */
+const VERSION = "13";
+
+/** Seconds until a relay that is full or not ready is worth another try. */
+const RETRY_AFTER = "2";

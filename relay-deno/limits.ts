@@ -1,0 +1,89 @@
+/**
+ * Every bound of this shell, with its reason. The protocol's own are in the core.
+ *
+ * @module
+ */
+
+/** Largest frame that is handed to the core, the core's own limit. An operator may only lower it. */
+export const MAX_FRAME_BYTES = 1024 * 1024;
+
+/** Open sockets of this process, those that are on their way out included: about 24 KB each. */
+export const MAX_SOCKETS = 10_000;
+
+/** Rooms of this process. An empty one costs some KB; a full one up to 60 MB. */
+export const MAX_ROOMS = 2_000;
+
+/**
+ * Bytes that wait for sockets which are to be closed and do not read. The runtime cannot end such a
+ * connection, so past this nobody new is let in until some of them are gone.
+ */
+export const MAX_STUCK_BYTES = 256 * 1024 * 1024;
+
+/** Bytes queued for a socket from which the room is told. A few frames are how a burst looks. */
+export const QUEUED_WORTH_TELLING = 1024 * 1024;
+
+/** Bytes in a socket's queue up to which it is told to close at once: they fit into the kernel's. */
+export const PARTING_QUEUE = 64 * 1024;
+
+/** How often sockets that are to be closed and have not taken everything are looked at, in ms. */
+export const PARTING_INTERVAL = 250;
+
+/** Seconds until a silent connection counts as dead: a ping after half of it, the end after all of it. */
+export const IDLE_TIMEOUT = 30;
+
+/** Longest sleep of a timer: the platform keeps 31 bits of milliseconds and fires at once past them. */
+export const MAX_TIMER = 2 ** 31 - 1;
+
+/** Requests to the API at once. Each holds a document of up to 16 MiB. */
+export const MAX_API_CALLS = 8;
+
+/** How long storage may take, in ms, waiting for a place included: the room gives up after 10 s. */
+export const STORAGE_DEADLINE = 8_000;
+
+/** How long an upgrade waits to learn whether the workspace is there, in ms. */
+export const LOOKUP_DEADLINE = 2_000;
+
+/** How long a stream of the feed may be silent, in ms. Comments come every 25 s. */
+export const FEED_SILENCE = 60_000;
+
+/** Delays between two tries to open the feed, in ms, before jitter. */
+export const FEED_RETRY = { min: 500, max: 30_000 };
+
+/** Largest event of the feed, in characters: a path has 512 bytes, an actor 128. */
+export const MAX_EVENT_LENGTH = 64 * 1024;
+
+/** How long updates gather before they are written to the spool as one transaction, in ms. */
+export const SPOOL_BATCH = 100;
+
+/** Delay until a spool that failed is tried again, in ms. */
+export const SPOOL_RETRY = 1_000;
+
+/** Bytes of updates that are sent from the spool in one request; the API takes 16 MiB. */
+export const MAX_SPOOL_REQUEST = 4 * 1024 * 1024;
+
+/** Groups of rows of the spool that are looked at in one go. */
+export const SPOOL_PAGE = 100;
+
+/** Delays between two rounds of the spool's drain, in ms, before jitter. */
+export const SPOOL_DRAIN_RETRY = { min: 1_000, max: 60_000 };
+
+/**
+ * How long a drain waits for the database before sockets are closed, in ms: those who asked for a
+ * receipt get it on the open socket. Short, because clients should go on elsewhere within a second.
+ */
+export const DRAIN_FLUSH_WAIT = 600;
+
+/** What is left of the drain's window for the server's own end, in ms. */
+export const DRAIN_RESERVE = 500;
+
+/** How long a client may take to answer a close frame in a drain, in ms. */
+export const DRAIN_CLOSE_WAIT = 2_000;
+
+/** Traps of the core after which the process ends: each leaks what its room held. */
+export const MAX_TRAPS = 3;
+
+/** How often the delay of the event loop is measured, in ms. */
+export const LOOP_PROBE_INTERVAL = 500;
+
+/** Longest text of one field in a log line, in characters. */
+export const MAX_LOG_TEXT = 400;

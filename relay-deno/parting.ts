@@ -1,0 +1,94 @@
+/**
+ * Sockets on their way out: told to close, or about to be, and not gone yet.
+ *
+ * The runtime cannot end a connection by force. Once `close` is called it sends no more pings, so a
+ * peer that never answers stays, and what it has not read stays in memory. So a socket with much in
+ * its queue is told only when it has read that, and what is stuck is counted: nobody new is let in
+ * past a bound.
+ *
+ * @module
+ */
+
+import { PARTING_INTERVAL, PARTING_QUEUE } from "./limits.ts";
+import { Metrics } from "./metrics.ts";
+
+interface Farewell {
+  readonly code: number;
+  readonly reason: string;
+  isTold: boolean;
+}
+
+/** The sockets of the whole process that are on their way out. */
+export class Parting {
+  readonly #metrics: Metrics;
+  readonly #sockets = new Map<WebSocket, Farewell>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #wake: (() => void)[] = [];
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+  }
+
+  /** Closes a socket. Nothing may be sent to it any more. */
+  part(socket: WebSocket, code: number, reason: string): void {
+    if (socket.readyState >= WebSocket.CLOSING || this.#sockets.has(socket)) return;
+    Metrics.count(this.#metrics.closed, String(code));
+    const farewell = { code, reason, isTold: false };
+    this.#sockets.set(socket, farewell);
+    // It may come twice.
+    socket.addEventListener("close", () => this.#forget(socket));
+    this.#tell(socket, farewell);
+    this.#arm();
+  }
+
+  /** Sockets that are still there. */
+  get count(): number {
+    return this.#sockets.size;
+  }
+
+  /** Bytes that they have not taken. */
+  get stuckBytes(): number {
+    let bytes = 0;
+    for (const socket of this.#sockets.keys()) bytes += socket.bufferedAmount;
+    return bytes;
+  }
+
+  /** Waits until all of them are gone, or for so long. */
+  async gone(ms: number): Promise<void> {
+    if (this.#sockets.size === 0) return;
+    await new Promise<void>((settle) => {
+      const timer = setTimeout(settle, ms);
+      this.#wake.push(() => {
+        clearTimeout(timer);
+        settle();
+      });
+    });
+  }
+
+  #tell(socket: WebSocket, farewell: Farewell): void {
+    if (farewell.isTold || socket.bufferedAmount > PARTING_QUEUE) return;
+    farewell.isTold = true;
+    try {
+      socket.close(farewell.code, farewell.reason);
+    } catch {
+      // Its end came first.
+      this.#forget(socket);
+    }
+  }
+
+  /** Looks at those that still read. There is no timer when there are none. */
+  #arm(): void {
+    const isWaiting = [...this.#sockets.values()].some((farewell) => !farewell.isTold);
+    if (!isWaiting || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      for (const [socket, farewell] of this.#sockets) this.#tell(socket, farewell);
+      this.#arm();
+    }, PARTING_INTERVAL);
+  }
+
+  #forget(socket: WebSocket): void {
+    this.#sockets.delete(socket);
+    if (this.#sockets.size === 0) this.#wake.splice(0).forEach((wake) => wake());
+  }
+}

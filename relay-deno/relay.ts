@@ -1,0 +1,178 @@
+/**
+ * The relay, put together: configuration in, a running server out.
+ *
+ * @module
+ */
+
+import { ApiClient } from "./api_client.ts";
+import type { Config } from "./config.ts";
+import { Core, Gate, mergeUpdates } from "./core.ts";
+import { drain } from "./drain.ts";
+import { Handler } from "./handler.ts";
+import { SPOOL_RETRY } from "./limits.ts";
+import { type Log, messageOf } from "./log.ts";
+import { LoopDelay, Metrics, renderMetrics } from "./metrics.ts";
+import { Parting } from "./parting.ts";
+import { RoomHost } from "./room_host.ts";
+import { Spool } from "./spool.ts";
+import { SpoolDrain } from "./spool_drain.ts";
+import { Storage } from "./storage.ts";
+import { createVerifier } from "./verify.ts";
+
+/** A running relay. */
+export interface Relay {
+  readonly port: number;
+  readonly metrics: Metrics;
+  /** Ends it in order, within the configured window. */
+  stop(): Promise<void>;
+  /** Writes what the spool has gathered, before an exit at once. */
+  flushSpool(): void;
+}
+
+/** Starts a relay. `onBroken` is told when the process has to end. Throws for a bad configuration. */
+export async function startRelay(
+  config: Config,
+  log: Log,
+  onBroken: (cause: string) => void,
+): Promise<Relay> {
+  const [metrics, loop] = [new Metrics(), new LoopDelay()];
+  const gate = new Gate(config.origins);
+  const verify = await createVerifier(config.publicKey);
+  const storage = new Storage(new ApiClient({ url: config.apiUrl, token: config.apiToken, log }), metrics);
+  const parting = new Parting(metrics);
+  const spooling = new Spooling(config.spoolDir, storage, metrics, log);
+  const host = new RoomHost({
+    storage,
+    parting,
+    metrics,
+    log,
+    coreConfig: coreConfigOf(config),
+    maxFrameBytes: config.maxFrameBytes,
+    run: spooling.run,
+    onBroken,
+    onAbandoned: () => void spooling.drain?.run(),
+  });
+  spooling.open((spool) => host.spool = spool);
+  const unready = () => host.isDraining ? "The relay is stopping." : spooling.problem;
+  const metricsText = () =>
+    renderMetrics(config.label, metrics, {
+      ...spooling.counts(),
+      connections: host.connections,
+      partingConnections: parting.count,
+      stuckBytes: parting.stuckBytes,
+      rooms: host.count,
+      unsavedAge: host.unsavedSince === undefined ? 0 : Math.max(0, Date.now() - host.unsavedSince) / 1000,
+      loopDelay: loop.takeLongest() / 1000,
+      residentBytes: Deno.memoryUsage().rss,
+      draining: host.isDraining,
+    });
+  const handler = new Handler({
+    gate,
+    verify,
+    storage,
+    host,
+    metrics,
+    log,
+    unready,
+    metricsText: config.metrics ? metricsText : undefined,
+    dev: config.dev,
+  });
+  const server = Deno.serve(
+    { hostname: config.host, port: config.port, onListen: () => {} },
+    (request) => handler.handle(request),
+  );
+  return {
+    port: server.addr.port,
+    metrics,
+    flushSpool: () => void host.spool?.flush(),
+    stop: async () => {
+      spooling.giveUp();
+      await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
+      loop.stop();
+    },
+  };
+}
+
+/** What the core is told, checked here once rather than with the first connection. */
+function coreConfigOf(config: Config): string {
+  const text = JSON.stringify({
+    ...config.room,
+    label: config.label,
+    followsFeed: true,
+    spool: config.spoolDir !== undefined,
+  });
+  new Core(text).free();
+  return text;
+}
+
+/**
+ * The spool's opening. Another process may still have the file, such as the one that this one
+ * replaces; until it is open the relay is not ready and lets nobody in.
+ */
+class Spooling {
+  readonly run = crypto.randomUUID();
+  drain: SpoolDrain | undefined;
+  #spool: Spool | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #folder: string | undefined;
+  readonly #storage: Storage;
+  readonly #metrics: Metrics;
+  readonly #log: Log;
+
+  constructor(folder: string | undefined, storage: Storage, metrics: Metrics, log: Log) {
+    this.#folder = folder;
+    this.#storage = storage;
+    this.#metrics = metrics;
+    this.#log = log;
+  }
+
+  /** Opens it, now or as soon as that is possible. */
+  open(onOpen: (spool: Spool) => void, isRetry = false): void {
+    if (this.#folder === undefined) {
+      this.#log.warn("no_spool", {
+        cause: "RELAY_SPOOL_DIR is not set: what is unsaved is lost with the process",
+      });
+      return;
+    }
+    try {
+      const spool = this.#spool = new Spool(this.#folder, this.#log, this.run);
+      this.#log.info("spool_open", { ...spool.counts() });
+      const send = this.#storage.send.bind(this.#storage);
+      this.drain = new SpoolDrain({
+        spool,
+        send,
+        merge: mergeUpdates,
+        log: this.#log,
+        metrics: this.#metrics,
+      });
+      void this.drain.run();
+      onOpen(spool);
+    } catch (error) {
+      if (!isRetry) this.#log.error("spool_unavailable", { cause: messageOf(error) });
+      this.#timer = setTimeout(() => this.open(onOpen, true), SPOOL_RETRY);
+    }
+  }
+
+  /** Does not try to open it any more. */
+  giveUp(): void {
+    clearTimeout(this.#timer);
+  }
+
+  /** Why the spool cannot take anything, or undefined. */
+  get problem(): string | undefined {
+    if (this.#folder === undefined) return undefined;
+    if (!this.#spool) return "The spool is not open.";
+    return this.#spool.healthy ? undefined : "The spool cannot be written.";
+  }
+
+  /** Its rows. */
+  counts(): { spoolRows: number; spoolRefusedRows: number } {
+    try {
+      const { kept, refused } = this.#spool?.counts() ?? { kept: 0, refused: 0 };
+      return { spoolRows: kept, spoolRefusedRows: refused };
+    } catch {
+      // Closed, at the end of a drain, or broken, which `problem` tells.
+      return { spoolRows: 0, spoolRefusedRows: 0 };
+    }
+  }
+}

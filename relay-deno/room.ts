@@ -1,0 +1,370 @@
+/**
+ * One workspace on this relay: events in, the room's actions out. The counterpart of the Durable
+ * Object's `room_object`.
+ *
+ * It owns the core, the sockets, the one timer and the one feed of the workspace. All protocol is in
+ * the core.
+ *
+ * @module
+ */
+
+import { Action, Core, StoredDocument } from "./core.ts";
+import { Feed } from "./feed.ts";
+import { MAX_TIMER, QUEUED_WORTH_TELLING } from "./limits.ts";
+import { type Log, messageOf } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Parting } from "./parting.ts";
+import type { Spool } from "./spool.ts";
+import type { Storage, StoreError } from "./storage.ts";
+
+/** What all rooms of the process share. */
+export interface RoomParts {
+  readonly storage: Storage;
+  readonly parting: Parting;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  /** The core's configuration, as JSON. */
+  readonly coreConfig: string;
+  readonly maxFrameBytes: number;
+  /** Names this run of the process in idempotency keys. */
+  readonly run: string;
+  /** Makes a core; a test makes one that fails. */
+  readonly makeCore?: (config: string) => Core;
+}
+
+/** Whom a room tells that it is over. */
+export interface RoomOwner {
+  /** Nobody is connected and nothing is left to save. */
+  onIdle(room: Room): void;
+  /** The core trapped: the room is closed and must not be used again. */
+  onTrap(room: Room): void;
+}
+
+/** Frames as a socket gives and takes them. */
+type Data = string | ArrayBuffer | Uint8Array<ArrayBuffer>;
+
+/** A live workspace. */
+export class Room {
+  /** Whether the API said that the workspace is there. */
+  isKnown = false;
+  /** Another one after each construction, so that a test can tell whether the room was built anew. */
+  readonly instance = crypto.randomUUID();
+  readonly #core: Core;
+  readonly #parts: RoomParts;
+  readonly #spool: Spool | undefined;
+  readonly #owner: RoomOwner;
+  readonly #sockets = new Map<number, WebSocket>();
+  #feed: Feed | undefined;
+  #timer: { id: ReturnType<typeof setTimeout>; at: number } | undefined;
+  #isOver = false;
+
+  /** `number` tells the rooms of this run apart in the spool. */
+  constructor(
+    readonly workspace: string,
+    readonly number: number,
+    parts: RoomParts,
+    spool: Spool | undefined,
+    owner: RoomOwner,
+  ) {
+    this.#parts = parts;
+    this.#spool = spool;
+    this.#owner = owner;
+    this.#core = parts.makeCore?.(parts.coreConfig) ?? new Core(parts.coreConfig);
+  }
+
+  /** Why a session is not let in, or undefined. */
+  refuses(session: string): string | undefined {
+    if (this.#isOver) return undefined;
+    try {
+      return this.#core.refuses(session);
+    } catch (error) {
+      this.#trap(error);
+      return undefined;
+    }
+  }
+
+  /** Lets an open socket in. */
+  enter(session: string, socket: WebSocket): void {
+    const refusal = this.refuses(session);
+    if (refusal !== undefined) return this.#parts.parting.part(socket, TRY_LATER, refusal);
+    this.#run((core, now) => {
+      const id = core.open(session, now);
+      this.#sockets.set(id, socket);
+      socket.addEventListener("message", ({ data }) => this.#receive(id, socket, data));
+      socket.addEventListener("close", () => this.#leave(id, socket));
+    });
+    // A core that trapped has not taken it in.
+    if (this.#isOver) this.#parts.parting.part(socket, RESTART, FAILED);
+  }
+
+  /** Connections. */
+  get clients(): number {
+    return this.#sockets.size;
+  }
+
+  /** When the oldest update came in that is not saved, in ms; undefined when all is. */
+  get unsavedSince(): number | undefined {
+    return this.#isOver ? undefined : this.#core.unsavedSince();
+  }
+
+  /** Whether something is not saved. */
+  get hasUnsaved(): boolean {
+    return !this.#isOver && this.#core.hasUnsaved();
+  }
+
+  /** Saves what is not saved, now. */
+  flush(): void {
+    this.#run((core, now) => core.flush(now));
+  }
+
+  /** Sends everybody away, to come back here or elsewhere. */
+  restart(): void {
+    this.#run((core, now) => core.restart(now));
+  }
+
+  #receive(id: number, socket: WebSocket, data: string | ArrayBuffer): void {
+    // Told to close: what it still says is not heard.
+    if (this.#sockets.get(id) !== socket) return;
+    const { metrics, maxFrameBytes } = this.#parts;
+    const length = typeof data === "string" ? data.length : data.byteLength;
+    metrics.framesIn += 1;
+    metrics.bytesIn += length;
+    if (length > maxFrameBytes) {
+      this.#dismiss(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
+      this.#run((core, now) => core.close(id, now));
+    } else if (typeof data === "string") {
+      this.#run((core, now) => core.text(id, data, now));
+    } else {
+      this.#run((core, now) => core.frame(id, new Uint8Array(data), now), data);
+    }
+  }
+
+  /** A close may be told twice, and after the room closed the socket itself. */
+  #leave(id: number, socket: WebSocket): void {
+    if (this.#sockets.get(id) !== socket) return;
+    this.#sockets.delete(id);
+    this.#run((core, now) => core.close(id, now));
+  }
+
+  /** Hands an event to the core and does what it asks. `input` is the frame just handed in. */
+  #run<T>(event: (core: Core, now: number) => T, input?: ArrayBuffer): T | undefined {
+    if (this.#isOver) return undefined;
+    try {
+      const result = event(this.#core, Date.now());
+      for (let action = this.#core.next(); action !== Action.None; action = this.#core.next()) {
+        this.#perform(action, input);
+      }
+      if (this.#core.isIdle()) this.#end();
+      else this.#arm();
+      return result;
+    } catch (error) {
+      this.#trap(error);
+      return undefined;
+    }
+  }
+
+  #perform(action: number, input: ArrayBuffer | undefined): void {
+    const core = this.#core;
+    switch (action) {
+      case Action.SendInput:
+        // The very buffer that came in goes out again, without a copy.
+        if (input) this.#send(core.to(), input, input.byteLength);
+        break;
+      case Action.SendBytes: {
+        const bytes = core.bytes() as Uint8Array<ArrayBuffer>;
+        this.#send(core.to(), bytes, bytes.length);
+        break;
+      }
+      case Action.SendText: {
+        const text = core.message();
+        this.#send(core.to(), text, text.length);
+        break;
+      }
+      case Action.Close:
+        this.#dismiss(core.session(), core.code(), core.message());
+        break;
+      case Action.Load:
+        this.#load(core.message(), core.number());
+        break;
+      case Action.Pull:
+        this.#pull(core.message(), core.number(), core.after());
+        break;
+      case Action.Persist:
+        this.#persist();
+        break;
+      case Action.Lease:
+        this.#follow(core.number() > 0);
+        break;
+      case Action.Keep:
+        this.#keep();
+        break;
+      case Action.Release:
+        this.#spool?.release(this.number, this.workspace, core.message(), core.number());
+        break;
+    }
+  }
+
+  /** Sends a frame to several sockets. One that is closing fails alone (R05). */
+  #send(to: Uint32Array, data: Data, length: number): void {
+    const { metrics } = this.#parts;
+    for (const id of to) {
+      const socket = this.#sockets.get(id);
+      if (socket?.readyState !== WebSocket.OPEN) continue;
+      try {
+        socket.send(data);
+      } catch {
+        continue;
+      }
+      metrics.framesOut += 1;
+      metrics.bytesOut += length;
+      const queued = socket.bufferedAmount;
+      // What the core then asks for is done by the loop that is running.
+      if (queued > QUEUED_WORTH_TELLING) this.#core.queued(id, queued, Date.now());
+    }
+  }
+
+  #dismiss(id: number, code: number, reason: string): void {
+    const socket = this.#sockets.get(id);
+    this.#sockets.delete(id);
+    if (socket) this.#parts.parting.part(socket, code, reason);
+  }
+
+  async #load(document: string, generation: number): Promise<void> {
+    const stored = await this.#parts.storage.read(this.workspace, document);
+    this.#run((core, now) => {
+      if (isError(stored)) core.loadFailed(document, generation, stored, now);
+      else {core.loaded(
+          document,
+          generation,
+          new StoredDocument(stored.clock, stored.epoch, stored.update),
+          now,
+        );}
+    });
+  }
+
+  async #pull(document: string, generation: number, after: number): Promise<void> {
+    const stored = await this.#parts.storage.read(this.workspace, document, after);
+    this.#run((core, now) => {
+      if (isError(stored)) core.pullFailed(document, generation, stored, now);
+      else {core.pulled(
+          document,
+          generation,
+          new StoredDocument(stored.clock, stored.epoch, stored.update),
+          now,
+        );}
+    });
+  }
+
+  async #persist(): Promise<void> {
+    const core = this.#core;
+    const [document, flush] = [core.message(), core.number()];
+    const saved = await this.#parts.storage.append({
+      workspace: this.workspace,
+      document,
+      update: core.bytes(),
+      epoch: core.epoch(),
+      author: core.actor(),
+      after: core.after(),
+      // A retry of the same bytes has the same number.
+      key: `${this.#parts.run}-${this.number}-${flush}`,
+    });
+    this.#run((core, now) => {
+      if (isError(saved)) core.persistFailed(document, flush, saved, now);
+      else core.persisted(document, flush, saved.clock, saved.epoch, saved.missed, now);
+    });
+  }
+
+  #keep(): void {
+    const core = this.#core;
+    this.#spool?.keep({
+      room: this.number,
+      workspace: this.workspace,
+      document: core.message(),
+      epoch: core.epoch(),
+      author: core.actor(),
+      number: core.number(),
+      update: core.bytes(),
+    });
+  }
+
+  /** Follows the workspace's changes, or no more. */
+  #follow(isWanted: boolean): void {
+    if (!isWanted) {
+      this.#feed?.stop();
+      this.#feed = undefined;
+    } else if (!this.#feed) {
+      const { storage, log, metrics } = this.#parts;
+      const listener = {
+        change: (json: string) => void this.#run((core, now) => core.change(json, now)),
+        reset: (head: number) => this.#run((core, now) => core.reset(head, now)),
+        deleted: (head: number) => {
+          const change = { clock: head, kind: "delete_workspace", path: "", actor: "", at: Date.now() };
+          this.#run((core, now) => core.change(JSON.stringify(change), now));
+        },
+      };
+      const open = (since: number | undefined, signal: AbortSignal) =>
+        storage.changes(this.workspace, since, signal);
+      this.#feed = new Feed(listener, { open, log, metrics });
+    }
+  }
+
+  /** One timer, for the earliest thing that is due. */
+  #arm(): void {
+    const at = this.#core.timeoutAt();
+    if (at === this.#timer?.at) return;
+    clearTimeout(this.#timer?.id);
+    if (at === undefined) {
+      this.#timer = undefined;
+      return;
+    }
+    const fire = () => {
+      this.#timer = undefined;
+      this.#run((core, now) => core.timeout(now));
+    };
+    const wait = Math.min(Math.max(at - Date.now(), 0), MAX_TIMER);
+    this.#timer = { id: setTimeout(fire, wait), at };
+  }
+
+  #end(): void {
+    this.#stop();
+    this.#core.free();
+    this.#owner.onIdle(this);
+  }
+
+  /**
+   * The core broke off in the middle of something: this room is not to be trusted with a word more.
+   * Its clients bring back what it had, and so does the spool. Its memory is not freed, since that
+   * would run the same code.
+   */
+  #trap(error: unknown): void {
+    this.#stop();
+    this.#parts.metrics.traps += 1;
+    this.#parts.log.error("room_trapped", { workspace: this.workspace, cause: messageOf(error) });
+    for (const id of [...this.#sockets.keys()]) this.#dismiss(id, RESTART, FAILED);
+    this.#spool?.abandon(this.number);
+    this.#owner.onTrap(this);
+  }
+
+  #stop(): void {
+    this.#isOver = true;
+    clearTimeout(this.#timer?.id);
+    this.#feed?.stop();
+  }
+}
+
+function isError(answer: StoreError | object): answer is StoreError {
+  return typeof answer === "string";
+}
+
+function showSize(bytes: number): string {
+  return bytes % MEBIBYTE === 0 ? `${bytes / MEBIBYTE} MiB` : `${bytes} bytes`;
+}
+
+const MEBIBYTE = 1024 * 1024;
+
+/** Close codes that the shell uses by itself; the core knows them all. */
+export const RESTART = 1012;
+export const TRY_LATER = 1013;
+const TOO_BIG = 1009;
+
+const FAILED = "the room failed; connect again";

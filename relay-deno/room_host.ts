@@ -1,0 +1,181 @@
+/**
+ * The rooms of this process: made when somebody connects, dropped when nobody is left and all is
+ * saved.
+ *
+ * @module
+ */
+
+import { Action, Core } from "./core.ts";
+import { MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS } from "./limits.ts";
+import { messageOf } from "./log.ts";
+import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER } from "./room.ts";
+import type { Spool } from "./spool.ts";
+
+/** Why nobody new is let in. */
+export interface Refusal {
+  readonly code: "rate_limited" | "storage_unavailable";
+  readonly detail: string;
+}
+
+/** What the host needs besides what rooms share. */
+export interface HostParts extends RoomParts {
+  /** The core cannot be used any more: the process should end. */
+  readonly onBroken: (cause: string) => void;
+  /** A room left unsaved updates in the spool. */
+  readonly onAbandoned: () => void;
+  readonly maxSockets?: number;
+  readonly maxRooms?: number;
+}
+
+/** All rooms. */
+export class RoomHost implements RoomOwner {
+  /** Set once, when it is open: rooms made from then on use it. */
+  spool: Spool | undefined;
+  /** Nobody is let in any more. */
+  isDraining = false;
+  readonly #parts: HostParts;
+  readonly #rooms = new Map<string, Room>();
+  #sockets = 0;
+  #made = 0;
+  #traps = 0;
+
+  constructor(parts: HostParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether the API confirmed the workspace while its room was live. */
+  isKnown(workspace: string): boolean {
+    return this.#rooms.get(workspace)?.isKnown ?? false;
+  }
+
+  /** Why a session is not let in, or undefined. Asked before the upgrade. */
+  refuses(workspace: string, session: string): Refusal | undefined {
+    const full = (detail: string): Refusal => ({ code: "storage_unavailable", detail });
+    if (this.isDraining) return full("The relay is stopping; use the next one.");
+    if (this.#sockets >= (this.#parts.maxSockets ?? MAX_SOCKETS)) {
+      return full("The relay has no place left; use the next one.");
+    }
+    if (this.#parts.parting.stuckBytes > MAX_STUCK_BYTES) {
+      return full("The relay is short of memory; use the next one.");
+    }
+    const room = this.#rooms.get(workspace);
+    if (!room && this.#rooms.size >= (this.#parts.maxRooms ?? MAX_ROOMS)) {
+      return full("The relay has no place left for another workspace; use the next one.");
+    }
+    const detail = room?.refuses(session);
+    return detail === undefined ? undefined : { code: "rate_limited", detail };
+  }
+
+  /** Takes a socket whose upgrade is under way. */
+  take(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
+    this.#sockets += 1;
+    let isGone = false;
+    const gone = () => {
+      if (isGone) return;
+      isGone = true;
+      this.#sockets -= 1;
+    };
+    socket.addEventListener("close", gone);
+    socket.addEventListener("error", () => {
+      // A handshake that failed is not followed by a close.
+      if (socket.readyState !== WebSocket.OPEN) gone();
+    });
+    socket.addEventListener("open", () => {
+      if (this.isDraining) {
+        return this.#parts.parting.part(socket, RESTART, "the relay restarts; connect again");
+      }
+      const room = this.#room(workspace);
+      if (!room) return this.#parts.parting.part(socket, TRY_LATER, "the relay has no place left");
+      room.isKnown ||= isKnown;
+      room.enter(session, socket);
+    });
+  }
+
+  /** Open sockets, those on their way out included. */
+  get connections(): number {
+    return this.#sockets;
+  }
+
+  /** Rooms. */
+  get count(): number {
+    return this.#rooms.size;
+  }
+
+  /** The room of a workspace, if it is live. */
+  find(workspace: string): Room | undefined {
+    return this.#rooms.get(workspace);
+  }
+
+  /** When the oldest update came in that is not saved, in ms. */
+  get unsavedSince(): number | undefined {
+    const times = [...this.#rooms.values()].map((room) => room.unsavedSince).filter((at) => at !== undefined);
+    return times.length > 0 ? Math.min(...times) : undefined;
+  }
+
+  /** Rooms that have something to save. */
+  get unsavedRooms(): number {
+    return [...this.#rooms.values()].filter((room) => room.hasUnsaved).length;
+  }
+
+  /** Saves everything that is not saved, now. */
+  flush(): void {
+    for (const room of [...this.#rooms.values()]) room.flush();
+  }
+
+  /** Sends everybody away. */
+  restart(): void {
+    for (const room of [...this.#rooms.values()]) room.restart();
+  }
+
+  /** A room is empty. */
+  onIdle(room: Room): void {
+    this.#drop(room);
+  }
+
+  /** A room trapped. The others go on while the core still works; a trap leaks what its room held. */
+  onTrap(room: Room): void {
+    this.#drop(room);
+    this.#parts.onAbandoned();
+    this.#traps += 1;
+    const cause = this.#traps > MAX_TRAPS ? "the core trapped too often" : this.#probe();
+    if (cause !== undefined) this.#parts.onBroken(cause);
+  }
+
+  #room(workspace: string): Room | undefined {
+    const found = this.#rooms.get(workspace);
+    if (found) return found;
+    if (this.#rooms.size >= (this.#parts.maxRooms ?? MAX_ROOMS)) return undefined;
+    this.#made += 1;
+    const room = new Room(workspace, this.#made, this.#parts, this.spool, this);
+    this.#rooms.set(workspace, room);
+    return room;
+  }
+
+  #drop(room: Room): void {
+    if (this.#rooms.get(room.workspace) === room) this.#rooms.delete(room.workspace);
+  }
+
+  /** Why the core cannot be used, or undefined: a room of its own is taken through a short life. */
+  #probe(): string | undefined {
+    try {
+      const core = new Core(this.#parts.coreConfig);
+      const session = core.open(PROBE_SESSION, 0);
+      core.text(session, '{"type":"ping"}', 0);
+      core.close(session, 0);
+      while (core.next() !== Action.None);
+      core.free();
+      return undefined;
+    } catch (error) {
+      return `the core cannot be used any more: ${messageOf(error)}`;
+    }
+  }
+}
+
+const PROBE_SESSION = JSON.stringify({
+  sub: "probe",
+  kind: "client",
+  can_write: false,
+  expires_at: Number.MAX_SAFE_INTEGER,
+  document: "probe",
+  epoch: null,
+});

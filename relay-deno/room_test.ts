@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { emptyApi, hex, HI, problem, STEP_1, until, withRelay } from "./_test_support.ts";
+import { Core } from "./core.ts";
+
+/** A frame that makes the core below trap; to the real one it is of an unknown type. */
+const BOMB = hex("7f");
+
+/** The real core, with a trap where a defect might be. */
+class TrappingCore extends Core {
+  override frame(session: number, bytes: Uint8Array, now: number): void {
+    if (bytes[0] === BOMB[0]) throw new WebAssembly.RuntimeError("unreachable");
+    super.frame(session, bytes, now);
+  }
+}
+
+const makeCore = (config: string) => new TrappingCore(config);
+
+Deno.test("W2 W3 a step 1 is answered and an update reaches the others byte for byte", async () => {
+  await withRelay({}, async ({ connect }) => {
+    const [a, b] = [await connect("w"), await connect("w")];
+    for (const client of [a, b]) {
+      client.send(STEP_1);
+      await until(() => client.frames.length === 2, "both steps");
+    }
+    a.send(HI);
+    await until(() => b.frames.length === 3, "the update");
+    assert.deepEqual(b.frames, ["0001020000", "00000100", "00020c010165000401017402686900"]);
+    assert.equal(a.frames.length, 2);
+  });
+});
+
+Deno.test("a trap ends its room with 1012 and no other, and the room is made anew", async () => {
+  await withRelay({ makeCore }, async ({ connect, host, metrics, broken }) => {
+    const [a, b, other] = [await connect("w"), await connect("w", "e"), await connect("x")];
+    await until(() => host.count === 2, "both rooms");
+    const instance = host.find("w")?.instance;
+    a.send(BOMB);
+    await until(() => a.closed !== undefined && b.closed !== undefined, "the room's sockets are closed");
+    assert.deepEqual([a.closed?.code, b.closed?.code, metrics.traps, broken], [1012, 1012, 1, []]);
+    other.send(STEP_1);
+    await until(() => other.frames.length === 2, "the other room answers");
+    const again = await connect("w");
+    again.send(STEP_1);
+    await until(() => again.frames.length === 2, "the room answers again");
+    assert.notEqual(host.find("w")?.instance, instance);
+  });
+});
+
+Deno.test("traps one after another give the core up", async () => {
+  await withRelay({ makeCore }, async ({ connect, metrics, broken }) => {
+    for (let trap = 1; trap <= 4; trap += 1) {
+      assert.deepEqual(broken, []);
+      const client = await connect("w");
+      client.send(BOMB);
+      await until(() => client.closed !== undefined, "the room's socket is closed");
+    }
+    assert.deepEqual([broken.length, metrics.traps], [1, 4]);
+  });
+});
+
+Deno.test("R4 a frame over the limit is closed with 1009 before the core sees it", async () => {
+  let largest = 0;
+  class Watched extends Core {
+    override frame(session: number, bytes: Uint8Array, now: number): void {
+      largest = Math.max(largest, bytes.length);
+      super.frame(session, bytes, now);
+    }
+  }
+  await withRelay({ makeCore: (config) => new Watched(config) }, async ({ connect, host }) => {
+    const [binary, text, other] = [await connect("w"), await connect("w"), await connect("w")];
+    binary.send(new Uint8Array(4097).fill(127));
+    text.send(" ".repeat(4097));
+    await until(() => binary.closed !== undefined && text.closed !== undefined, "both are closed");
+    assert.deepEqual(binary.closed, {
+      code: 1009,
+      reason: "a frame may have 4096 bytes; send larger updates by REST",
+    });
+    assert.equal(text.closed?.code, 1009);
+    assert.equal(largest, 0);
+    other.send(STEP_1);
+    await until(() => other.frames.length === 2, "the room goes on");
+    await until(() => host.find("w")?.clients === 1 && host.connections === 1, "they are forgotten");
+  });
+});
+
+Deno.test("an empty room is dropped when all is saved, and everything it had stops", async () => {
+  const saved: (string | null)[] = [];
+  const api = (request: Request) => {
+    if (request.method === "POST") saved.push(request.headers.get("idempotency-key"));
+    return emptyApi(request);
+  };
+  await withRelay({ api }, async ({ connect, host }) => {
+    const client = await connect("w");
+    client.send(STEP_1);
+    client.send(HI);
+    await until(() => client.frames.length === 2, "both steps");
+    await client.close();
+    await until(() => host.count === 0, "the room is gone");
+    assert.deepEqual([saved.length, saved[0]?.startsWith("run-1-")], [1, true]);
+    assert.equal(host.unsavedSince, undefined);
+  });
+});
+
+Deno.test("D1 a flush that fails is tried again under the same key and makes one save", async () => {
+  const keys: (string | null)[] = [];
+  const api = (request: Request) => {
+    if (request.method !== "POST") return emptyApi(request);
+    keys.push(request.headers.get("idempotency-key"));
+    return keys.length < 3 ? problem(503, "storage_unavailable") : emptyApi(request);
+  };
+  const coreConfig = JSON.stringify({ followsFeed: true, flushAfter: 20, retryMin: 10, retryMax: 20 });
+  await withRelay({ api, host: { coreConfig } }, async ({ connect, metrics, host }) => {
+    const client = await connect("w");
+    client.send(STEP_1);
+    client.send(HI);
+    client.send('{"type":"flush","id":1}');
+    await until(() => client.frames.some((frame) => frame.includes("flush_failed")), "the failure is told");
+    await until(() => keys.length === 3, "it is tried again");
+    await until(() => host.unsavedRooms === 0, "it is saved");
+    assert.deepEqual([new Set(keys).size, metrics.flushErrors], [1, 2]);
+  });
+});
