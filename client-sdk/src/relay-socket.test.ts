@@ -79,7 +79,7 @@ function client(relays: readonly Relay[], { sync = true, ...options }: Partial<R
   });
   cleanups.push(() => socket.destroy());
   socket.connect();
-  return Object.assign(it, { socket, advances: () => it.telemetry.flatMap((event) => (event.type === "relay_advance" ? [`${event.fromLabel} ${event.toLabel} ${event.trigger}`] : [])) });
+  return Object.assign(it, { socket, advances: () => it.telemetry.flatMap((event) => (event.name === "relay_advance" ? [`${event.fromLabel} ${event.toLabel} ${event.trigger}`] : [])) });
 }
 
 const isSynced = (label: string, it: Client) => () => it.socket.status.kind === "synced" && it.socket.status.label === label;
@@ -105,7 +105,7 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
 
   test("every entry fails: one cycle event for each cycle", async () => {
     const it = client([await deadEntry("a"), await deadEntry("b")]);
-    await until(() => it.telemetry.filter(({ type }) => type === "relay_cycle_all_failed").length === 2, "two cycles");
+    await until(() => it.telemetry.filter(({ name }) => name === "relay_cycle_all_failed").length === 2, "two cycles");
     assert.deepEqual(it.advances().map((advance) => advance.slice(0, 3)), ["a b", "b a", "a b", "b a"]);
   });
 

@@ -82,14 +82,14 @@ test("S1 each change of the index has one relay_advance with its labels, each wr
         const { before, after, event } = one;
         const events = emitted([one]);
         const moved = before.at.index !== after.at.index;
-        const advances = events.filter(({ type }) => type === "relay_advance");
+        const advances = events.filter(({ name }) => name === "relay_advance");
         assert.equal(advances.length, moved ? 1 : 0);
         for (const advance of advances) {
-          assert.ok(advance.type === "relay_advance");
+          assert.ok(advance.name === "relay_advance");
           assert.deepEqual([advance.fromLabel, advance.toLabel], [`relay-${before.at.index}`, `relay-${after.at.index}`]);
         }
         const wrapped = event.kind !== "probe_synced" && before.at.index === count - 1 && moved;
-        const cycles = events.filter(({ type }) => type === "relay_cycle_all_failed").length;
+        const cycles = events.filter(({ name }) => name === "relay_cycle_all_failed").length;
         if (count > 1) assert.equal(cycles, wrapped ? 1 : 0);
         else assert.ok(cycles <= 1);
       }

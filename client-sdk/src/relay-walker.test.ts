@@ -49,11 +49,11 @@ class Walk {
   }
 
   get advances(): string[] {
-    return this.events.flatMap((event) => (event.type === "relay_advance" ? [`${event.fromLabel} ${event.toLabel} ${event.trigger}`] : []));
+    return this.events.flatMap((event) => (event.name === "relay_advance" ? [`${event.fromLabel} ${event.toLabel} ${event.trigger}`] : []));
   }
 
   get cycles(): number {
-    return this.events.filter((event) => event.type === "relay_cycle_all_failed").length;
+    return this.events.filter((event) => event.name === "relay_cycle_all_failed").length;
   }
 }
 
@@ -147,7 +147,7 @@ describe("S1 advance", () => {
       const walk = new Walk().started();
       const effects = walk.apply(SAMPLE.due, { kind: "failed", trigger });
       assert.equal(walk.index, 1);
-      assert.deepEqual(walk.events, [{ type: "relay_advance", label: "cf", fromLabel: "cf", toLabel: "deno", trigger, at: walk.now }]);
+      assert.deepEqual(walk.events, [{ name: "relay_advance", fromLabel: "cf", toLabel: "deno", trigger, at: walk.now }]);
       assert.equal(delayOf(effects), 0);
       // The late close of the same socket says nothing more.
       walk.apply(CLOSE_1006, { kind: "failed", trigger });
@@ -205,7 +205,7 @@ describe("S1 advance", () => {
     const walk = new Walk().started();
     for (let tries = 0; tries < 9; tries += 1) walk.apply(...FAIL);
     assert.deepEqual([walk.index, walk.cycles, walk.advances.length], [0, 3, 9]);
-    assert.deepEqual(walk.events.filter(({ type }) => type === "relay_cycle_all_failed")[0], { type: "relay_cycle_all_failed", label: "third", at: walk.now });
+    assert.deepEqual(walk.events.filter(({ name }) => name === "relay_cycle_all_failed")[0], { name: "relay_cycle_all_failed", labels: ["cf", "deno", "third"], at: walk.now });
   });
 
   test("a list of one cycles without advancing", () => {
@@ -314,7 +314,7 @@ describe("S1 probe", () => {
     walk.apply(SAMPLE.synced, SAMPLE.probe_failed);
     const effects = walk.apply(SAMPLE.probe_synced);
     assert.deepEqual(effects.map(({ kind }) => kind), ["emit", "adoptProbe", "probe"]);
-    assert.deepEqual(walk.events.at(-1), { type: "relay_advance", label: "deno", fromLabel: "third", toLabel: "deno", trigger: "recovered", at: walk.now });
+    assert.deepEqual(walk.events.at(-1), { name: "relay_advance", fromLabel: "third", toLabel: "deno", trigger: "recovered", at: walk.now });
     assert.deepEqual([walk.index, walk.state.kind], [1, "synced"]);
     assert.deepEqual(walk.apply(SAMPLE.probe_synced).map(({ kind }) => kind), ["emit", "adoptProbe"]);
     assert.equal(walk.index, 0);

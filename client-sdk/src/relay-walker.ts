@@ -78,15 +78,13 @@ export type WalkerEvent =
 
 export type TelemetryEvent =
   | {
-      readonly type: "relay_advance";
-      /** The relay that the event is about: the one that failed, or the one that recovered. */
-      readonly label: string;
+      readonly name: "relay_advance";
       readonly fromLabel: string;
       readonly toLabel: string;
       readonly trigger: AdvanceTrigger;
       readonly at: number;
     }
-  | { readonly type: "relay_cycle_all_failed"; readonly label: string; readonly at: number };
+  | { readonly name: "relay_cycle_all_failed"; readonly labels: readonly string[]; readonly at: number };
 
 export type Effect =
   /** Make the probe's socket the one in use, and close the old one. */

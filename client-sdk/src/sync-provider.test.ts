@@ -429,7 +429,7 @@ describe("moving between relays", { timeout: 60_000 }, () => {
     assert.equal(ann.text(), [0, 1, 2, 3, 4].map((round) => `<c${round}><d${round}>`).join(""));
     await ann.provider.flush();
     assert.equal(ann.provider.status.save, "saved");
-    assert.equal(ann.telemetry.filter((event) => event.type === "relay_advance" && event.trigger === "recovered").length, 5);
+    assert.equal(ann.telemetry.filter((event) => event.name === "relay_advance" && event.trigger === "recovered").length, 5);
   });
 
   test("edits typed while a probe syncs and takes over reach the relay that is used then", async () => {

@@ -6,6 +6,8 @@ import type { TelemetryEvent } from "./relay-walker.ts";
 
 /** The newest events are kept when the API is away for long: they say how things are now. */
 const MAX_EVENTS = 100;
+/** What the API takes in one request. */
+const MAX_BATCH = 20;
 /** Events of one outage come together; waiting for them costs one request instead of several. */
 const GATHER_MS = 2_000;
 const RETRY_BASE_MS = 2_000;
@@ -59,8 +61,7 @@ export class Telemetry {
   }
 
   async #send(): Promise<void> {
-    const events = this.#events;
-    this.#events = [];
+    const events = this.#events.splice(0, MAX_BATCH);
     this.#sending = true;
     const outcome = await this.#post(events).catch(() => "retry" as const);
     this.#sending = false;

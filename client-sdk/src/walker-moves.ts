@@ -56,9 +56,9 @@ export function moveOn(at: Position, trigger: AdvanceTrigger, input: WalkerInput
   const index = (at.index + 1) % config.labels.length;
   const from = labelOf(config, at.index);
   if (index !== at.index) {
-    effects.push({ kind: "emit", event: { type: "relay_advance", label: from, fromLabel: from, toLabel: labelOf(config, index), trigger, at: now } });
+    effects.push({ kind: "emit", event: { name: "relay_advance", fromLabel: from, toLabel: labelOf(config, index), trigger, at: now } });
   }
-  if (index === 0) effects.push({ kind: "emit", event: { type: "relay_cycle_all_failed", label: from, at: now } });
+  if (index === 0) effects.push({ kind: "emit", event: { name: "relay_cycle_all_failed", labels: config.labels, at: now } });
   const next = { ...cleared, index };
   if (at.fresh === 0) return after(effects, retry(next, input, "backoff"));
   effects.push({ kind: "connect", index, afterMs: 0 });
@@ -101,7 +101,7 @@ export function moveBack(state: Extract<WalkerState, { kind: "synced" }>, input:
   const { config, now } = input;
   if (at.index === 0 || config.pinned !== null) return ignore(state);
   const toLabel = labelOf(config, at.probe);
-  const event = { type: "relay_advance", label: toLabel, fromLabel: labelOf(config, at.index), toLabel, trigger: "recovered", at: now } as const;
+  const event = { name: "relay_advance", fromLabel: labelOf(config, at.index), toLabel, trigger: "recovered", at: now } as const;
   const next = { ...at, index: at.probe, strikes: 0, failures: 0, fresh: freshEntries(config), probe: 0 };
   return after([{ kind: "emit", event }, { kind: "adoptProbe" }], synced(next, input));
 }
