@@ -1,7 +1,7 @@
 // WorkspaceAgent, from its sources, against the real stack; and the example that uses it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -180,7 +180,13 @@ describe("agents", { concurrency: 4, timeout: 150_000 }, () => {
     const post = (n) => owner.write(`jobs/${n}`, { state: "open", title: `job ${n}` });
     await Promise.all(upTo(6).map(post));
     const names = ["bot-1", "bot-2"];
-    const runs = names.map((name) => runScript([process.execPath, join(ROOT, "examples/agent/agent.mjs")], workspace, { NAME: name, NOTE: "notes/board" }));
+    // One is told by its variables, the other by the file that `cargo xtask dev` writes.
+    const folder = mkdtempSync(join(tmpdir(), "yrelay-agent-"));
+    relay.opened({ stop: () => rmSync(folder, { recursive: true, force: true }) });
+    const readyFile = join(folder, "ready.json");
+    writeFileSync(readyFile, JSON.stringify({ api: relay.api, workspace: workspace.id, token: workspace.token }));
+    const env = [{}, { READY_FILE: readyFile, API: "", TOKEN: "" }];
+    const runs = names.map((name, n) => runScript([process.execPath, join(ROOT, "examples/agent/agent.mjs")], workspace, { NAME: name, NOTE: "notes/board", ...env[n] }));
     await until(() => runs.every(({ output }) => output.includes("watching")), "both are up");
     await Promise.all(upTo(24, 7).map(post));
     const states = async () => Promise.all(upTo(24).map(async (n) => (await owner.read(`jobs/${n}`)).value));

@@ -200,6 +200,26 @@ test("a signal ends a call at once: before it, during it, between two tries", as
   assert.equal(it.requests.length, 2);
 });
 
+test("a signal also ends a call that waits for its token", async () => {
+  const it = await server();
+  const abort = new AbortController();
+  let asked = 0;
+  const { agent } = agentOf(it.url, {
+    getToken: () => {
+      asked += 1;
+      return new Promise(() => {});
+    },
+  });
+  const call = agent.head({ signal: abort.signal });
+  await until(() => asked === 1, "it asks");
+  abort.abort(new Error("enough"));
+  await assert.rejects(call, /enough/);
+  const late = await agent.head().catch((error: unknown) => error);
+  assert.match(String(late), /getToken did not answer within/);
+  // The first try of the second call joined the question that was still open.
+  assert.deepEqual([it.requests.length, asked], [0, MAX_TRIES]);
+});
+
 test("a path that `fetch` would resolve is never sent", async () => {
   const it = await server();
   const { agent } = agentOf(it.url);
@@ -253,8 +273,8 @@ test("the other calls: what is sent, and what is made of the answer", async () =
   assert.deepEqual(await agent.readJson("n/a"), { content: { content: "hello" }, clock: 9, epoch: 4 });
   assert.deepEqual(await agent.ops([{ op: "delete", path: "a", ifMatch: 3 }]), { clocks: [3, 4], clock: 4 });
   assert.equal(it.requests.at(-1)!.body, '{"ops":[{"op":"delete","path":"a","ifMatch":3}]}');
-  await agent.edit("n/a", [{ op: "replace", quote: "l", with: "L" }], { root: "content", base: 9 });
-  assert.deepEqual([it.requests.at(-1)!.path, it.requests.at(-1)!.body], ["/api/workspaces/w/docs/n/a/edits", '{"root":"content","edits":[{"op":"replace","quote":"l","with":"L"}],"base":9}']);
+  await agent.edit("n/a", [{ op: "replace", quote: "l", with: "L" }], { root: "content", base: 9, epoch: 4 });
+  assert.deepEqual([it.requests.at(-1)!.path, `${it.requests.at(-1)!.query}`, it.requests.at(-1)!.body], ["/api/workspaces/w/docs/n/a/edits", "epoch=4", '{"root":"content","edits":[{"op":"replace","quote":"l","with":"L"}],"base":9}']);
   assert.equal(await agent.head(), 0);
   const mutations = it.requests.filter(({ method }) => method !== "GET");
   assert.ok(keysOf(mutations).every((key) => key !== undefined) && mutations.length === 2);

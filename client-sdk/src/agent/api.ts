@@ -4,7 +4,7 @@ import { TokenRefusedError } from "../token-source.ts";
 import { ApiToken } from "./api-token.ts";
 import type { ApiTokenProvider } from "./api-token.ts";
 import { mayPass, parseRetryAfter, retryDelay } from "./backoff.ts";
-import { Deadline, pause } from "./deadline.ts";
+import { Deadline, pause, unlessAborted } from "./deadline.ts";
 import type { AgentEnvironment } from "./deadline.ts";
 import { CALL_LIMIT_MS, MAX_RETRY_AFTER_MS, MAX_TRIES } from "./limits.ts";
 import { OPERATIONS, addressOf, checkWorkspaceId } from "./operations.ts";
@@ -112,7 +112,7 @@ export class Api {
     for (let renewals = 0; ; renewals += 1) {
       let token: string;
       try {
-        token = await this.#token.current();
+        token = await unlessAborted(this.#token.current(), signal);
       } catch (error) {
         return { error, passes: !(error instanceof TokenRefusedError), retryAfterMs: null };
       }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mayPass, parseRetryAfter, reopen, retryDelay } from "./backoff.ts";
-import { RETRY_BASE_MS, RETRY_CAP_MS, RETRY_MIN_MS, STABLE_MS } from "./limits.ts";
+import { RETRY_BASE_MS, RETRY_CAP_MS, RETRY_MIN_MS, STABLE_MS, STREAM_RETRY_BASE_MS } from "./limits.ts";
 
 test("A.10 delays are anything up to a ceiling that doubles to its end", () => {
   for (const [failures, ceiling] of [[0, RETRY_BASE_MS], [1, 2 * RETRY_BASE_MS], [3, 8 * RETRY_BASE_MS], [9, RETRY_CAP_MS], [5_000, RETRY_CAP_MS]] as const) {
@@ -24,9 +24,10 @@ test("a stream that did not last is a failure however it ended; one that lasted 
   assert.deepEqual(reopen(4, bye, STABLE_MS, half), { failures: 0, delayMs: 1_000 });
   assert.deepEqual(reopen(4, { kind: "bye", retryMs: null }, STABLE_MS, half), { failures: 0, delayMs: 1_000 });
   assert.deepEqual(reopen(4, { kind: "bye", retryMs: 1e9 }, STABLE_MS, half), { failures: 0, delayMs: RETRY_CAP_MS / 2 });
-  assert.deepEqual(reopen(4, bye, STABLE_MS - 1, half), { failures: 5, delayMs: 8 * RETRY_BASE_MS });
-  assert.deepEqual(reopen(4, lost, STABLE_MS - 1, half), { failures: 5, delayMs: 8 * RETRY_BASE_MS });
-  assert.deepEqual(reopen(4, lost, STABLE_MS, half), { failures: 1, delayMs: RETRY_BASE_MS / 2 });
+  assert.deepEqual(reopen(4, bye, STABLE_MS - 1, half), { failures: 5, delayMs: RETRY_CAP_MS / 2 });
+  assert.deepEqual(reopen(4, lost, STABLE_MS - 1, half), { failures: 5, delayMs: RETRY_CAP_MS / 2 });
+  assert.deepEqual(reopen(4, lost, STABLE_MS, half), { failures: 1, delayMs: STREAM_RETRY_BASE_MS / 2 });
+  assert.deepEqual(reopen(2, lost, 0, half), { failures: 3, delayMs: 2 * STREAM_RETRY_BASE_MS });
   assert.deepEqual(reopen(0, { kind: "lost", retryAfterMs: 90_000 }, 0, 0), { failures: 1, delayMs: 90_000 });
   assert.deepEqual(reopen(0, { kind: "lost", retryAfterMs: 1e12 }, 0, 0), { failures: 1, delayMs: 3_600_000 });
 });

@@ -1,12 +1,12 @@
 // How long to wait before the next try. Pure: chance is an argument.
-import { BYE_MS, MAX_STREAM_RETRY_AFTER_MS, RETRY_BASE_MS, RETRY_CAP_MS, RETRY_MIN_MS, STABLE_MS } from "./limits.ts";
+import { BYE_MS, MAX_STREAM_RETRY_AFTER_MS, RETRY_BASE_MS, RETRY_CAP_MS, RETRY_MIN_MS, STABLE_MS, STREAM_RETRY_BASE_MS } from "./limits.ts";
 
 /**
  * The delay after so many failures in a row before this one. Full jitter: what failed together must
  * not come back together. With a `Retry-After` the jitter is on top of it.
  */
-export function retryDelay(failures: number, random: number, retryAfterMs: number | null): number {
-  const ceiling = Math.min(RETRY_CAP_MS, RETRY_BASE_MS * 2 ** Math.min(failures, 20));
+export function retryDelay(failures: number, random: number, retryAfterMs: number | null, baseMs = RETRY_BASE_MS): number {
+  const ceiling = Math.min(RETRY_CAP_MS, baseMs * 2 ** Math.min(failures, 20));
   return Math.max(RETRY_MIN_MS, (retryAfterMs ?? 0) + random * ceiling);
 }
 
@@ -27,7 +27,7 @@ export function reopen(failures: number, end: StreamEnd, livedMs: number, random
     return { failures: 0, delayMs: Math.max(RETRY_MIN_MS, random * spread) };
   }
   const retryAfterMs = end.kind === "lost" && end.retryAfterMs !== null ? Math.min(end.retryAfterMs, MAX_STREAM_RETRY_AFTER_MS) : null;
-  return { failures: before + 1, delayMs: retryDelay(before, random, retryAfterMs) };
+  return { failures: before + 1, delayMs: retryDelay(before, random, retryAfterMs, STREAM_RETRY_BASE_MS) };
 }
 
 /** The header `Retry-After`, in seconds or as a date; `null` when it says neither. */

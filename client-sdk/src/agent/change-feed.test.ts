@@ -215,7 +215,7 @@ test("a stream that ends at once is not opened in a loop, whatever it said", asy
     });
     follow(agent, { since: 0 });
     await until(() => it.streams.length === 5, "five streams");
-    assert.deepEqual(delays.slice(0, 4), [500, 1_000, 2_000, 4_000], JSON.stringify(saying));
+    assert.deepEqual(delays.slice(0, 4), [2_000, 4_000, 8_000, 16_000], JSON.stringify(saying));
     agent.close();
   }
 });
@@ -227,14 +227,17 @@ test("F4 after `bye` it comes back at once, after the last clock", async () => {
   it.commit();
   await reader.reaches(1);
   await pass(real(STABLE_MS) + 50);
-  // In one chunk: what stands before the end is not left lying.
+  // In one chunk, and the next stream does not open: what stands before the end is not left lying.
+  it.greet = (_, number) => number === 2;
   const change: Change = { clock: 2, kind: "put", path: "a", actor: "x", at: 1 };
   it.log.push(change);
   it.tell(`${changeEvent(change)}retry: 2000\nevent: bye\ndata: {"retry":2000}\n\n`);
   await until(() => it.streams.length === 2, "another stream");
+  await reader.reaches(2);
+  assert.equal(it.streams.length, 2);
   it.commit();
   await reader.reaches(3);
-  assert.deepEqual([reader.clocks, queries(it)], [upTo(3), ["", "since=2"]]);
+  assert.deepEqual([reader.clocks, queries(it)], [upTo(3), ["", "since=2", "since=2"]]);
 });
 
 test("D1b a stream that is open and dead is left after two missed comments; comments keep one alive", async () => {
@@ -289,7 +292,7 @@ test("S08 429 and 5xx are waited for, with Retry-After", async () => {
   await until(() => it.streams.length === 5, "it comes back");
   it.commit();
   await reader.reaches(1);
-  assert.deepEqual(delays, [20_250, 500, 1_000, 2_000]);
+  assert.deepEqual(delays, [21_000, 2_000, 4_000, 8_000]);
 });
 
 test("S08 403, 404, 204 and a second 401 end the iterators with the reason, and there is no other request", async () => {
@@ -321,6 +324,24 @@ test("U01 the stream's token is renewed once when it is refused", async () => {
   it.commit();
   await reader.reaches(1);
   assert.deepEqual([it.streams.map(({ request }) => request.headers.authorization), given], [["Bearer t1", "Bearer t2"], 2]);
+});
+
+test("U02 a token that is refused for the stream ends its own iterators, and the stream goes on with another's", async () => {
+  const it = await server();
+  const both = () => it.count("GET", "/changes") === 2;
+  it.greet = ({ request, response }) => {
+    if (request.headers.authorization !== "Bearer bad") return false;
+    void until(both, "both have begun").then(() => response.writeHead(403, { "content-type": "application/problem+json" }).end('{"code":"forbidden","detail":"no"}'));
+    return true;
+  };
+  const bad = follow(agentOf(it, { getToken: () => "bad" }), { since: 0 });
+  await until(() => it.streams.length === 1, "a stream");
+  const good = follow(agentOf(it, { getToken: () => "good" }), { since: 0 });
+  await bad.done;
+  await isOpen(it);
+  it.commit();
+  await good.reaches(1);
+  assert.deepEqual([(bad.error as ProblemError).code, good.error, it.streams.map(({ request }) => request.headers.authorization)], ["forbidden", undefined, ["Bearer bad", "Bearer good"]]);
 });
 
 test("U07 an agent whose token is refused takes nobody along, and does not read over the shared stream", async () => {

@@ -17,19 +17,19 @@ export function filterOf({ prefix, kinds }: ChangeFilter): Wanted {
   if (unknown !== undefined) throw new TypeError(`${JSON.stringify(unknown)} is not a kind of change; there are ${CHANGE_KINDS.join(", ")}`);
   const top = prefix?.replace(/\/+$/, "") ?? "";
   const isWantedKind = (kind: ChangeKind) => kinds === undefined || kinds.length === 0 || kinds.includes(kind);
-  return (change) => change.kind === "delete_workspace" || (isWantedKind(change.kind) && (top === "" || isBelow(change.path, top) || deletes(change, top)));
+  return (change) => change.kind === "delete_workspace" || (isWantedKind(change.kind) && (top === "" || isBelow(change.path, top) || takesAlong(change, top)));
 }
 
-/** Changes of this path alone, and deletes that took it along. */
+/** Changes of this path alone, and those that took it along. */
 export function changesOf(path: string): Wanted {
-  return (change) => change.kind === "delete_workspace" || change.path === path || deletes(change, path);
+  return (change) => change.kind === "delete_workspace" || change.path === path || takesAlong(change, path);
 }
 
 function isBelow(path: string, top: string): boolean {
   return path === top || path.startsWith(`${top}/`);
 }
 
-/** A delete is one change for all that was below. */
-function deletes({ kind, path }: Change, below: string): boolean {
-  return kind === "delete" && isBelow(below, path);
+/** A delete or a move is one change for all that is below. */
+function takesAlong({ kind, path }: Change, below: string): boolean {
+  return (kind === "delete" || kind === "move") && isBelow(below, path);
 }

@@ -148,9 +148,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
 
   #take(entry: unknown): Change | null {
     const change = parseChange(entry);
-    if (change === null || change.clock > this.#cursor + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
-    // A page may begin before what came over the stream meanwhile.
-    if (change.clock <= this.#cursor) return null;
+    if (change === null || change.clock !== this.#cursor + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
     this.#cursor = change.clock;
     return this.#options.wanted(change) ? change : null;
   }

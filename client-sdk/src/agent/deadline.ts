@@ -38,6 +38,16 @@ export class Deadline {
   }
 }
 
+/** The promise, or the signal's reason if that comes first. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((settle, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+    promise.then(settle, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}
+
 /** Waits, or until the signal is aborted. Never fails. */
 export function pause(environment: AgentEnvironment, ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((settle) => {

@@ -5,4 +5,4 @@ export type { ApiTokenProvider } from "./api-token.ts";
 export { AgentClosedError, PreconditionFailedError, ProblemError, UnreachableError } from "./problem.ts";
 export type { ProblemCode } from "./problem.ts";
 export { TokenRefusedError } from "../token-source.ts";
-export type { Change, ChangeKind, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, Op, OpsAnswer, Precondition, Reset, WriteAnswer } from "./types.ts";
+export type { Attributes, Change, ChangeKind, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, Op, OpsAnswer, Precondition, Reset, WriteAnswer } from "./types.ts";

@@ -9,8 +9,10 @@ export const TOKEN_LIMIT_MS = 10_000;
 /** Tries of one call: with the delays below some seconds, which a restart of the server takes. */
 export const MAX_TRIES = 5;
 
-/** The ceiling of the first delay; it doubles with each failure in a row. */
+/** The ceiling of a call's first delay; it doubles with each failure in a row. */
 export const RETRY_BASE_MS = 500;
+/** The same of a stream: all streams of a server that restarts come back together. */
+export const STREAM_RETRY_BASE_MS = 2_000;
 /** A server that comes back is found within half a minute, and one that stays away is asked four times a minute. */
 export const RETRY_CAP_MS = 30_000;
 /** The least delay after a failure, whatever chance says. */

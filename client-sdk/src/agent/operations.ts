@@ -17,7 +17,7 @@ const WRITE_HEADERS = ["If-Match", "If-None-Match", "Idempotency-Key"] as const;
 export const OPERATIONS = {
   applyOps: { method: "POST", path: "/api/workspaces/{workspaceId}/ops", query: [], headers: ["Idempotency-Key"], body: "application/json" },
   deleteNode: { method: "DELETE", path: NODE, query: [], headers: WRITE_HEADERS },
-  editDocument: { method: "POST", path: "/api/workspaces/{workspaceId}/docs/{path}/edits", query: [], headers: ["Idempotency-Key"], body: "application/json" },
+  editDocument: { method: "POST", path: "/api/workspaces/{workspaceId}/docs/{path}/edits", query: ["epoch"], headers: ["Idempotency-Key"], body: "application/json" },
   listChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes", query: ["since", "limit"], headers: [] },
   listNodes: { method: "GET", path: "/api/workspaces/{workspaceId}/nodes", query: ["prefix", "after", "limit"], headers: [] },
   patchNode: { method: "PATCH", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/merge-patch+json" },

@@ -29,18 +29,18 @@ test("the oldest ones go", () => {
 test("what is not a change is told from one, and a kind from the future is one", () => {
   const good = change(1);
   assert.deepEqual(parseChange({ ...good, more: 1 }), good);
-  assert.equal(parseChange({ ...good, kind: "rename" })?.clock, 1);
+  assert.equal(parseChange({ ...good, kind: "sing" })?.clock, 1);
   for (const bad of [null, 1, [], {}, { ...good, clock: 1.5 }, { ...good, clock: -1 }, { ...good, clock: "1" }, { ...good, path: 1 }, { ...good, at: null }]) assert.equal(parseChange(bad), null);
 });
 
-test("filters follow whole segments, kinds, deletes from above, and the end of the workspace", () => {
+test("filters follow whole segments, kinds, deletes and moves from above, and the end of the workspace", () => {
   const jobs = filterOf({ prefix: "jobs/" });
   assert.deepEqual(["jobs", "jobs/1", "jobs2", "job", "x/jobs"].filter((path) => jobs(change(1, path))), ["jobs", "jobs/1"]);
   const one = filterOf({ prefix: "jobs/1", kinds: ["delete"] });
   assert.ok(one(change(1, "jobs", "delete")) && !one(change(1, "jobs", "put")) && !one(change(1, "jobs/1", "put")));
   const node = changesOf("jobs/1");
-  const seen = [change(1, "jobs/1"), change(1, "jobs/1/log"), change(1, "jobs", "delete"), change(1, "jobs", "put"), change(1, "", "delete_workspace")];
-  assert.deepEqual(seen.map(node), [true, false, true, false, true]);
+  const seen = [change(1, "jobs/1"), change(1, "jobs/1/log"), change(1, "jobs", "delete"), change(1, "jobs", "move"), change(1, "jobs", "put"), change(1, "", "delete_workspace")];
+  assert.deepEqual(seen.map(node), [true, false, true, true, false, true]);
   assert.ok(one(change(1, "", "delete_workspace")) && filterOf({})(change(1)) && filterOf({ kinds: [] })(change(1)));
   assert.throws(() => filterOf({ kinds: ["putt" as ChangeKind] }), /"putt" is not a kind/);
 });

@@ -2,7 +2,7 @@
 // with its schema (openapi.test.ts).
 
 /** What a change did. `reset` is not one of them: see `Reset`. */
-export const CHANGE_KINDS = ["delete", "delete_workspace", "patch", "put", "update"] as const;
+export const CHANGE_KINDS = ["delete", "delete_workspace", "move", "patch", "put", "replace", "update"] as const;
 export type ChangeKind = (typeof CHANGE_KINDS)[number];
 
 /** One row of the workspace's log. Clocks are +1 each, without gaps. */
@@ -88,14 +88,32 @@ export interface Workspace {
   readonly floor: number;
 }
 
-/** One edit of a document; positions are in UTF-16 code units, quotes are text that is there now. */
+/** Formats of text, such as `{ bold: true }`; null takes one away. */
+export type Attributes = Readonly<Record<string, unknown>>;
+
+/** Which of several equal quotes is meant, counted from 1. */
+interface Occurrence {
+  readonly occurrence?: number;
+}
+
+/** Text that comes new; without attributes it looks like the text before it. */
+interface NewText {
+  readonly text: string;
+  readonly attributes?: Attributes;
+}
+
+/** One edit of a document. A quote is text that is there now; `at` counts UTF-16 code units. */
 export type DocumentEdit =
-  | { readonly op: "append"; readonly text: string }
-  | { readonly op: "delete"; readonly quote: string; readonly occurrence?: number }
-  | { readonly op: "insert"; readonly at: number; readonly text: string }
-  | { readonly op: "insert"; readonly before: string; readonly occurrence?: number; readonly text: string }
-  | { readonly op: "insert"; readonly after: string; readonly occurrence?: number; readonly text: string }
-  | { readonly op: "replace"; readonly quote: string; readonly with: string; readonly occurrence?: number }
+  | (NewText & { readonly op: "append" })
+  | (Occurrence & { readonly op: "delete"; readonly quote: string })
+  | (Occurrence & { readonly op: "format"; readonly quote: string; readonly attributes: Attributes })
+  | (NewText & { readonly op: "insert"; readonly at: number })
+  | (NewText & Occurrence & { readonly op: "insert"; readonly before: string })
+  | (NewText & Occurrence & { readonly op: "insert"; readonly after: string })
+  | { readonly op: "insert"; readonly pointer: string; readonly value: unknown }
+  | { readonly op: "put"; readonly pointer: string; readonly value: unknown }
+  | { readonly op: "remove"; readonly pointer: string }
+  | (Occurrence & { readonly op: "replace"; readonly quote: string; readonly with: string })
   | { readonly op: "set"; readonly text: string };
 
 export interface EditAnswer {

@@ -34,10 +34,12 @@ export interface ListOptions extends Cancel {
 }
 
 export interface EditOptions extends MutationOptions {
-  /** The shared type to edit; may be left out when the document has one. */
-  readonly root?: string;
-  /** The state that the edits were made for: the `clock` of a read, or a state vector in base64url. */
+  /** The name of the shared type to edit. */
+  readonly root: string;
+  /** Only if nothing is stored past this: the `clock` of a read, or a state vector in base64url. Else `stale_base`. */
   readonly base?: number | string;
+  /** Only if the document still has this epoch. */
+  readonly epoch?: number;
 }
 
 export interface ChangesOptions extends ChangeFilter, Cancel {
@@ -113,10 +115,10 @@ export class WorkspaceAgent {
     return { content: JSON.parse(answer.text) as Value, ...version };
   }
 
-  /** Edits a document in place: what people type meanwhile stays, and open editors see it at once. */
-  async edit(path: string, edits: readonly DocumentEdit[], { root, base, ...options }: EditOptions = {}): Promise<EditAnswer> {
+  /** Edits one root of a document, all or none: what people type meanwhile stays, and open editors show it. */
+  async edit(path: string, edits: readonly DocumentEdit[], { root, base, epoch, ...options }: EditOptions): Promise<EditAnswer> {
     const headers = { "Idempotency-Key": this.#key(options) };
-    return jsonOf(await this.#api.call("editDocument", { path, headers, body: jsonText({ root, edits, base }) }, options));
+    return jsonOf(await this.#api.call("editDocument", { path, query: { epoch }, headers, body: jsonText({ root, edits, base }) }, options));
   }
 
   /**
@@ -130,6 +132,7 @@ export class WorkspaceAgent {
 
   /** The next change of this node, which may be a delete of something above it. */
   async waitFor(path: string, { after, signal }: WaitOptions = {}): Promise<Change> {
+    // Throws for what is no path: nothing would ever happen there.
     encodePath(path);
     const reader = new ChangeReader(this.#owner, { since: after, signal, wanted: changesOf(path) });
     try {
