@@ -22,6 +22,15 @@ export const MAX_STUCK_BYTES = 256 * 1024 * 1024;
 /** Bytes queued for a socket from which the room is told. A few frames are how a burst looks. */
 export const QUEUED_WORTH_TELLING = 1024 * 1024;
 
+/**
+ * Sockets of one workspace that were told to close and did not answer: twice a full room. Past it
+ * the workspace waits, so that whoever does this on purpose keeps nobody else out.
+ */
+export const MAX_PARTING = 1024;
+
+/** How long an accepted handshake may take until the socket is open, in ms. A cut one never is. */
+export const OPEN_DEADLINE = 5_000;
+
 /** Bytes in a socket's queue up to which it is told to close at once: they fit into the kernel's. */
 export const PARTING_QUEUE = 64 * 1024;
 

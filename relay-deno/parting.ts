@@ -3,8 +3,8 @@
  *
  * The runtime cannot end a connection by force. Once `close` is called it sends no more pings, so a
  * peer that never answers stays, and what it has not read stays in memory. So a socket with much in
- * its queue is told only when it has read that, and what is stuck is counted: nobody new is let in
- * past a bound.
+ * its queue is told only when it has read that, and what is stuck is counted: past a bound nobody new
+ * is let in, into that workspace or into the relay.
  *
  * @module
  */
@@ -13,6 +13,7 @@ import { PARTING_INTERVAL, PARTING_QUEUE } from "./limits.ts";
 import { Metrics } from "./metrics.ts";
 
 interface Farewell {
+  readonly workspace: string;
   readonly code: number;
   readonly reason: string;
   isTold: boolean;
@@ -30,10 +31,10 @@ export class Parting {
   }
 
   /** Closes a socket. Nothing may be sent to it any more. */
-  part(socket: WebSocket, code: number, reason: string): void {
+  part(socket: WebSocket, workspace: string, code: number, reason: string): void {
     if (socket.readyState >= WebSocket.CLOSING || this.#sockets.has(socket)) return;
     Metrics.count(this.#metrics.closed, String(code));
-    const farewell = { code, reason, isTold: false };
+    const farewell = { workspace, code, reason, isTold: false };
     this.#sockets.set(socket, farewell);
     // It may come twice.
     socket.addEventListener("close", () => this.#forget(socket));
@@ -44,6 +45,13 @@ export class Parting {
   /** Sockets that are still there. */
   get count(): number {
     return this.#sockets.size;
+  }
+
+  /** Those of one workspace. */
+  countOf(workspace: string): number {
+    let count = 0;
+    for (const farewell of this.#sockets.values()) if (farewell.workspace === workspace) count += 1;
+    return count;
   }
 
   /** Bytes that they have not taken. */

@@ -6,7 +6,7 @@
  */
 
 import { Action, Core } from "./core.ts";
-import { MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS } from "./limits.ts";
+import { MAX_PARTING, MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS, OPEN_DEADLINE } from "./limits.ts";
 import { messageOf } from "./log.ts";
 import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER } from "./room.ts";
 import type { Spool } from "./spool.ts";
@@ -58,6 +58,12 @@ export class RoomHost implements RoomOwner {
     if (this.#parts.parting.stuckBytes > MAX_STUCK_BYTES) {
       return full("The relay is short of memory; use the next one.");
     }
+    if (this.#parts.parting.countOf(workspace) >= MAX_PARTING) {
+      return {
+        code: "rate_limited",
+        detail: "Too many connections of this workspace do not answer their close.",
+      };
+    }
     const room = this.#rooms.get(workspace);
     if (!room && this.#rooms.size >= (this.#parts.maxRooms ?? MAX_ROOMS)) {
       return full("The relay has no place left for another workspace; use the next one.");
@@ -68,26 +74,20 @@ export class RoomHost implements RoomOwner {
 
   /** Takes a socket whose upgrade is under way. */
   take(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
-    this.#sockets += 1;
-    let isGone = false;
-    const gone = () => {
-      if (isGone) return;
-      isGone = true;
-      this.#sockets -= 1;
+    let isCounted = false;
+    const count = (isHere: boolean) => {
+      // A close may come twice.
+      if (isHere !== isCounted) this.#sockets += isHere ? 1 : -1;
+      isCounted = isHere;
     };
-    socket.addEventListener("close", gone);
-    socket.addEventListener("error", () => {
-      // A handshake that failed is not followed by a close.
-      if (socket.readyState !== WebSocket.OPEN) gone();
-    });
+    count(true);
+    // The runtime says nothing of a handshake that was cut.
+    const limit = setTimeout(() => count(false), OPEN_DEADLINE);
+    socket.addEventListener("close", () => count(false));
     socket.addEventListener("open", () => {
-      if (this.isDraining) {
-        return this.#parts.parting.part(socket, RESTART, "the relay restarts; connect again");
-      }
-      const room = this.#room(workspace);
-      if (!room) return this.#parts.parting.part(socket, TRY_LATER, "the relay has no place left");
-      room.isKnown ||= isKnown;
-      room.enter(session, socket);
+      clearTimeout(limit);
+      count(true);
+      this.#admit(socket, workspace, session, isKnown);
     });
   }
 
@@ -139,6 +139,15 @@ export class RoomHost implements RoomOwner {
     this.#traps += 1;
     const cause = this.#traps > MAX_TRAPS ? "the core trapped too often" : this.#probe();
     if (cause !== undefined) this.#parts.onBroken(cause);
+  }
+
+  #admit(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
+    const { parting } = this.#parts;
+    if (this.isDraining) return parting.part(socket, workspace, RESTART, "the relay restarts; connect again");
+    const room = this.#room(workspace);
+    if (!room) return parting.part(socket, workspace, TRY_LATER, "the relay has no place left");
+    room.isKnown ||= isKnown;
+    room.enter(session, socket);
   }
 
   #room(workspace: string): Room | undefined {
