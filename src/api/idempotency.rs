@@ -40,8 +40,19 @@ impl IdempotencyKey {
     /// about the first (I02). 22 characters, whatever the lengths.
     #[must_use]
     pub fn scope_key(&self, actor: &str, workspace: &WorkspaceId, method: &str, path: &str) -> String {
+        self.scoped([actor, workspace.as_str(), method, path])
+    }
+
+    /// The same for creating a workspace. The address names none, so whichever id the body names,
+    /// the key is one key.
+    #[must_use]
+    pub fn create_key(&self, actor: &str) -> String {
+        self.scoped([actor, "", "POST", ""])
+    }
+
+    fn scoped(&self, scope: [&str; 4]) -> String {
         let mut hash = Sha256::new();
-        for part in [actor, workspace.as_str(), method, path, &self.0] {
+        for part in scope.into_iter().chain([self.0.as_str()]) {
             // With its length, so that no two lists of parts are the same bytes.
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part.as_bytes());
@@ -125,6 +136,9 @@ mod tests {
         ];
         assert!(others.iter().all(|other| *other != first));
         assert_eq!(first.len(), 22);
+        let create = |actor| key("k").unwrap().create_key(actor);
+        assert_ne!(create("ada"), create("bob"));
+        assert_ne!(create("ada"), scope("ada", "w", "POST", "", "k"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod path;
 pub mod precondition;
 pub mod problem;
 pub mod query;
+pub mod refusal;
 pub mod request;
 pub mod resource;
 pub mod role;

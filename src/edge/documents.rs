@@ -125,14 +125,9 @@ pub async fn append(
         Err(DbError::Duplicate | DbError::Precondition) => {
             let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
             let Some(first) = first else { return Err(refused(&db, workspace, path).await) };
-            // A document that this update created has its clock as epoch.
-            let epoch = match epoch {
-                Some(epoch) => epoch,
-                None if first.created => first.clock,
-                None => epoch_of(&db, workspace, path).await,
-            };
             // What was missed then is not known now.
-            let answer = UpdateAnswer { clock: first.clock, epoch, missed: since.map(|_| true) };
+            let missed = since.map(|_| true);
+            let answer = UpdateAnswer { clock: first.clock, epoch: first.epoch, missed };
             let response = answered(first.created, &answer)?;
             return Ok(respond::with_header(response, "Idempotency-Replayed", "true"));
         }
@@ -158,14 +153,6 @@ fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
     let response = respond::json(if created { 201 } else { 200 }, answer)?;
     let response = respond::with_header(response, "ETag", &etag(answer.clock));
     Ok(respond::with_header(response, "Yrelay-Epoch", &answer.epoch.to_string()))
-}
-
-/// The epoch of a document now; 0 when it is gone.
-async fn epoch_of(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> u64 {
-    match db.node(workspace.as_str(), path.as_str()).await {
-        Ok(Some(Some(node))) => node.epoch,
-        _ => 0,
-    }
 }
 
 async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {

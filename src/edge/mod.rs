@@ -97,7 +97,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::DeleteNode(workspace, path) => {
             nodes::write(call, request, &workspace, &path, Verb::Delete).await
         }
-        Route::DeleteWorkspace(workspace) => workspaces::delete(call, &workspace).await,
+        Route::DeleteWorkspace(workspace) => workspaces::delete(call, request, &workspace).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,

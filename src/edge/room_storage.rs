@@ -14,13 +14,9 @@ use crate::room::{Action, Persist, Persisted, StoreError, Stored};
 /// Does one storage action. Every one of them answers, also when D1 does not.
 pub async fn run(shell: Rc<Shell>, action: Action) {
     match action {
-        Action::Lease { until } => {
-            if let Some(db) = &shell.db
-                && let Err(error) = db.set_lease(&shell.workspace, until).await
-            {
-                shell.log("lease", &error);
-                shell.with(|core, _| core.handle_lease_failed());
-            }
+        Action::Lease { until, seen } => {
+            let written = write_lease(&shell, until, seen).await;
+            shell.with(|core, now| core.handle_lease_written(written, now));
         }
         Action::Load { document, generation } => {
             let stored = read(&shell, &document, 0).await;
@@ -37,6 +33,23 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
         | Action::Release { .. }
         | Action::SendBinary { .. }
         | Action::SendText { .. } => {}
+    }
+}
+
+async fn write_lease(shell: &Rc<Shell>, until: u64, seen: u64) -> Result<(), StoreError> {
+    // Without a database there is nobody to tell.
+    let Some(db) = &shell.db else { return Ok(()) };
+    let written = match until {
+        0 => db.clear_lease(&shell.workspace, seen).await.map(|()| true),
+        until => db.extend_lease(&shell.workspace, until).await,
+    };
+    match written {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(StoreError::Deleted),
+        Err(error) => {
+            shell.log("lease", &error);
+            Err(StoreError::Unavailable)
+        }
     }
 }
 

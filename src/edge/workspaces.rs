@@ -7,8 +7,10 @@ use super::call::Call;
 use super::clock;
 use super::db::log::Head;
 use super::db::{Db, DbError};
+use super::nodes::{replay, retried};
 use super::notify::notify;
-use super::respond::{self, Answer, body, storage};
+use super::respond::{self, Answer, body, header, storage};
+use crate::api::idempotency::{IdempotencyKey, body_hash};
 use crate::api::limits::MAX_BODY_BYTES;
 use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
@@ -21,18 +23,40 @@ use crate::protocol::change::{Change, ChangeKind};
 /// `POST /api/workspaces`
 pub async fn create(call: &Call<'_>, request: &mut Request) -> Answer {
     let actor = call.actor()?;
-    let id = parse_create_workspace(&body(request, MAX_BODY_BYTES).await?)?;
+    let bytes = body(request, MAX_BODY_BYTES).await?;
+    let id = parse_create_workspace(&bytes)?;
     actor.require_create(id.as_ref())?;
     let id = match id {
         Some(id) => id,
         None => WorkspaceId::parse(&random_id())?,
     };
-    if !call.db()?.create_workspace(id.as_str(), clock::now()).await.map_err(|error| storage(&error))? {
-        return Err(Problem::because(ProblemCode::Exists, "A workspace of this id exists, or existed."));
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    let (key, hash) = (key.map(|key| key.create_key(&actor.sub)), body_hash(&bytes));
+    let (db, now) = (call.db()?, clock::now());
+    let op = key.as_deref().map(|key| (key, hash.as_str()));
+    match retried(op.is_some(), || db.create_workspace(id.as_str(), op, now)).await {
+        Ok(true) => created(id.as_str()),
+        // The key is looked at only when the id is taken, or the key itself.
+        Ok(false) | Err(DbError::Duplicate) => match first_id(&db, op).await? {
+            Some(first) => Ok(respond::with_header(created(&first)?, "Idempotency-Replayed", "true")),
+            None => Err(Problem::because(ProblemCode::Exists, "A workspace of this id exists, or existed.")),
+        },
+        Err(error) => Err(storage(&error)),
     }
-    let response =
-        respond::json(201, &resource::Workspace { id: id.as_str().to_owned(), head: 0, floor: 0 })?;
-    Ok(respond::with_header(response, "Location", &format!("/api/workspaces/{}", id.as_str())))
+}
+
+fn created(id: &str) -> Answer {
+    let response = respond::json(201, &resource::Workspace { id: id.to_owned(), head: 0, floor: 0 })?;
+    Ok(respond::with_header(response, "Location", &format!("/api/workspaces/{id}")))
+}
+
+/// The id that the key created when it was first used, if it was.
+async fn first_id(db: &Db, op: Option<(&str, &str)>) -> Result<Option<String>, Problem> {
+    let Some((key, hash)) = op else { return Ok(None) };
+    match db.created_under(key).await.map_err(|error| storage(&error))? {
+        Some((_, first)) if first != hash => Err(Problem::new(ProblemCode::IdempotencyKeyReused)),
+        found => Ok(found.map(|(id, _)| id)),
+    }
 }
 
 /// `GET /api/workspaces/:id`
@@ -44,25 +68,33 @@ pub async fn read(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
 }
 
 /// `DELETE /api/workspaces/:id`: a soft delete. Sockets and streams end, writes are refused.
-pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
+pub async fn delete(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Owner)?;
-    let head = living(call, workspace).await?;
-    let (db, now) = (call.db()?, clock::now());
-    match db.delete_workspace(workspace.as_str(), &actor.sub, now).await {
-        Ok(clock) => {
-            let change = Change {
-                clock,
-                kind: ChangeKind::DeleteWorkspace,
-                path: String::new(),
-                actor: actor.sub,
-                at: now,
-            };
-            notify(call.env, call.context, &db, workspace.as_str(), head.live_until, vec![change]);
-            respond::json(200, &json!({ "id": workspace.as_str(), "clock": clock }))
+    let hash = body_hash(&body(request, MAX_BODY_BYTES).await?);
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    let key = key.map(|key| key.scope_key(&actor.sub, workspace, "DELETE", ""));
+    let (db, now, id) = (call.db()?, clock::now(), workspace.as_str());
+    let op = key.as_deref().map(|key| (key, hash.as_str()));
+    match retried(op.is_some(), || db.delete_workspace(id, &actor.sub, op, now)).await {
+        Ok((clock, live_until)) => {
+            let (kind, path) = (ChangeKind::DeleteWorkspace, String::new());
+            let change = Change { clock, kind, path, actor: actor.sub, at: now };
+            notify(call.env, call.context, &db, id, live_until, vec![change]);
+            deleted(id, clock)
         }
-        Err(DbError::NoWorkspace) => Err(Problem::new(ProblemCode::WorkspaceDeleted)),
+        // The workspace is looked at before the key. Its newest change is kept, and the key with it.
+        Err(DbError::NoWorkspace) => match replay(&db, workspace, key.as_deref(), &hash).await? {
+            Some(first) => {
+                Ok(respond::with_header(deleted(id, first.clock)?, "Idempotency-Replayed", "true"))
+            }
+            None => Err(absent(&db, workspace).await),
+        },
         Err(error) => Err(storage(&error)),
     }
+}
+
+fn deleted(id: &str, clock: u64) -> Answer {
+    respond::json(200, &json!({ "id": id, "clock": clock }))
 }
 
 /// `POST /api/workspaces/:id/tokens`

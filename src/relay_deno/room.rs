@@ -185,7 +185,11 @@ impl Room {
                 Some(Action::Load { .. }) => 5,
                 Some(Action::Pull { .. }) => 6,
                 Some(Action::Persist(_)) => 7,
-                Some(Action::Lease { .. }) => 8,
+                Some(Action::Lease { .. }) => {
+                    // For this relay it says whether to follow the feed; there is nothing to write.
+                    self.core.handle_lease_written(Ok(()), 0);
+                    8
+                }
                 Some(Action::Keep(_)) => 9,
                 Some(Action::Release { .. }) => 10,
             };
@@ -263,7 +267,7 @@ impl Room {
             Some(Action::Persist(flush)) => flush.flush,
             Some(Action::Keep(kept)) => kept.number,
             Some(Action::Release { through, .. }) => *through,
-            Some(Action::Lease { until }) => *until,
+            Some(Action::Lease { until, .. }) => *until,
             _ => 0,
         };
         number as f64

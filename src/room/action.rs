@@ -28,10 +28,13 @@ pub enum Action {
     ///
     /// [`RoomConfig::spool`]: super::RoomConfig::spool
     Keep(Keep),
-    /// Set the workspace's listener lease to this time; 0 clears it (R3). No answer is needed.
+    /// Set the workspace's listener lease, unless one that ends later is stored (R3); answer with
+    /// `handle_lease_written`. The next one comes after the answer.
     Lease {
-        /// Milliseconds since the Unix epoch.
+        /// When it ends, in milliseconds since the Unix epoch; 0 clears it.
         until: u64,
+        /// Clearing must leave a lease alone that ends after this time: it is somebody else's.
+        seen: u64,
     },
     /// Read a document; answer with `handle_loaded`.
     Load {

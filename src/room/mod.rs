@@ -7,9 +7,10 @@
 //! # How to drive it
 //!
 //! - Events: `handle_open`, `handle_frame`, `handle_text`, `handle_close`, `handle_change`,
-//!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_timeout`; of a relay that follows
-//!   the feed also `handle_reset`; before a stop `handle_flush`, `handle_restart`. Each takes `now`, in
-//!   milliseconds. None fails because of what a peer sent: it queues [`Action::Close`].
+//!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_lease_written`,
+//!   `handle_timeout`; of a relay that follows the feed also `handle_reset`; before a stop
+//!   `handle_flush`, `handle_restart`. Each takes `now`, in milliseconds. None fails because of what
+//!   a peer sent: it queues [`Action::Close`].
 //! - Outputs: after every event call [`Room::poll_action`] until it returns `None`, do what each
 //!   says in that order, then call [`Room::poll_timeout`] and arrange for `handle_timeout` then.
 //! - Rebuild: [`Room::restore`] makes the room again from the attachments after hibernation.
@@ -20,6 +21,7 @@ mod awareness;
 mod config;
 mod document;
 mod frames;
+mod lease;
 mod outbox;
 mod restore;
 mod session;
@@ -45,6 +47,7 @@ use crate::protocol::close::CloseCode;
 use crate::protocol::sorted::SortedMap;
 use crate::protocol::{Timestamp, control, message};
 use document::Document;
+use lease::Lease;
 use session::Session;
 use tail::{Tail, Waiting};
 
@@ -58,8 +61,7 @@ pub struct Room {
     next_session: SessionId,
     /// No session ends before this time.
     next_expiry: Timestamp,
-    /// When the listener lease ends, as far as the room knows (R3).
-    lease_until: Timestamp,
+    lease: Lease,
     /// Nothing is due before this time. A lower bound: frames only ever lower it, so that they need
     /// not look at every document, and `handle_timeout` works it out anew.
     due: Option<Timestamp>,
@@ -86,7 +88,7 @@ impl Room {
             actions: VecDeque::new(),
             next_session: 1,
             next_expiry: Timestamp::MAX,
-            lease_until: 0,
+            lease: Lease::default(),
             due: None,
             generations: 0,
         }
@@ -285,8 +287,8 @@ impl Room {
             for bridge in bridges {
                 self.close(bridge, CloseCode::Done, "nobody is here any more", now);
             }
-            self.lease_until = 0;
-            self.actions.push_back(Action::Lease { until: 0 });
+            let write = self.lease.end();
+            self.actions.extend(write);
         }
         self.work(now);
     }
@@ -302,16 +304,29 @@ impl Room {
         self.documents.get_mut(path)
     }
 
-    /// The lease could not be written: the next event tries again (R3).
-    pub fn handle_lease_failed(&mut self) {
-        self.lease_until = 0;
+    /// The lease is written, or not: then the next event tries again (R3). A workspace that turns out
+    /// to be deleted was deleted while its first connection came in, and nobody told the room.
+    pub fn handle_lease_written(&mut self, result: Result<(), StoreError>, now: Timestamp) {
+        let write = self.lease.written(result.is_ok());
+        self.actions.extend(write);
+        match result {
+            Ok(()) => {}
+            Err(StoreError::Deleted) => self.delete_workspace(now),
+            // No attachment may go on claiming it.
+            Err(_) => {
+                let everybody: Vec<SessionId> = self.sessions.keys().copied().collect();
+                for session in everybody {
+                    self.attach(session);
+                }
+            }
+        }
     }
 
-    /// Extends the listener lease when less than half of it is left (R3).
+    /// Extends the listener lease while somebody listens (R3).
     fn renew_lease(&mut self, now: Timestamp) {
-        if self.lease_until < now + self.config.lease / 2 && self.clients() > 0 {
-            self.lease_until = now + self.config.lease;
-            self.actions.push_back(Action::Lease { until: self.lease_until });
+        if self.clients() > 0 {
+            let write = self.lease.renew(now, self.config.lease);
+            self.actions.extend(write);
         }
     }
 
@@ -329,7 +344,7 @@ impl Room {
             topics: session.topics.clone(),
             clock: document.map_or(0, |document| document.clock),
             epoch: document.and_then(|document| document.epoch),
-            lease_until: self.lease_until,
+            lease_until: self.lease.until(),
         };
         self.actions.push_back(Action::Attach { session: id, attachment: attachment.encode() });
     }

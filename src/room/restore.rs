@@ -3,6 +3,7 @@
 use crate::protocol::Timestamp;
 use crate::protocol::message;
 
+use super::lease::Lease;
 use super::session::{Attachment, Session};
 use super::{Frame, Room, RoomConfig};
 
@@ -14,12 +15,12 @@ impl Room {
     #[must_use]
     pub fn restore(config: RoomConfig, attachments: Vec<Attachment>, now: Timestamp) -> Self {
         let mut room = Self::new(config);
-        let mut stateless = Vec::new();
+        let (mut stateless, mut lease_until) = (Vec::new(), 0);
         for attachment in attachments {
             let id = attachment.id;
             room.next_session = room.next_session.max(id.wrapping_add(1));
             room.next_expiry = room.next_expiry.min(attachment.info.expires_at);
-            room.lease_until = room.lease_until.max(attachment.lease_until);
+            lease_until = lease_until.max(attachment.lease_until);
             if attachment.binary
                 && let Some(document) = room.take_up(&attachment.info.document)
             {
@@ -37,6 +38,7 @@ impl Room {
             session.topics = attachment.topics;
             room.sessions.insert(id, session);
         }
+        room.lease = Lease::known(lease_until);
         if !stateless.is_empty() {
             room.send_binary(stateless, Frame::Bytes(message::query_awareness()));
         }

@@ -325,6 +325,27 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal((await owner.changes("author")).length, 1);
   });
 
+  test("i01 w11 a replay answers the epoch of the first answer, whatever the document is now", async () => {
+    const { owner, add } = await open("doc-epoch");
+    const { doc, updates } = recorded(16);
+    doc.getText("t").insert(0, "a");
+    doc.getText("t").insert(1, "b");
+    const [made, more] = [{ "idempotency-key": "made" }, { "idempotency-key": "more" }];
+    assert.equal((await add("d", updates[0], made)).text, '{"clock":1,"epoch":1}');
+    assert.equal((await add("d", updates[1], more)).text, '{"clock":2,"epoch":1}');
+    const replayed = async () => {
+      for (const [update, headers, text] of [[updates[0], made, '{"clock":1,"epoch":1}'], [updates[1], more, '{"clock":2,"epoch":1}']]) {
+        const answer = await add("d", update, headers);
+        assert.deepEqual([answer.text, answer.headers["yrelay-epoch"], answer.headers["idempotency-replayed"]], [text, "1", "true"]);
+      }
+    };
+    await replayed();
+    await owner.delete("/api/workspaces/doc-epoch/nodes/d");
+    await replayed();
+    assert.equal((await add("d", updates[0])).text, '{"clock":4,"epoch":4}');
+    await replayed();
+  });
+
   test("d04 an update of 5 MB is kept in chunks; past 16 MiB update and document are 413 before any write", async () => {
     const { owner, add, read, whole } = await open("large");
     const { doc, updates } = recorded(15);

@@ -52,6 +52,7 @@ describe("persistence", { timeout: 120_000 }, () => {
   test("r1 a mutation is one query that writes 2 rows, 3 with a key; an update 3, 4 with a key", async () => {
     const owner = await api.workspace("cost");
     const base = "/api/workspaces/cost";
+    const star = api.actor("star", "human", { "*": "owner" });
     const key = { "idempotency-key": "k" };
     const table = [
       ["create", 2, () => owner.put(`${base}/nodes/a`, { n: 1 })],
@@ -72,6 +73,8 @@ describe("persistence", { timeout: 120_000 }, () => {
       ["a document", 0, () => owner.get(`${base}/docs/d`)],
       ["the feed", 0, () => owner.get(`${base}/changes?since=5`)],
       ["a token", 0, () => owner.post(`${base}/tokens`, { purpose: "stream" })],
+      ["a workspace", 1, () => star.post("/api/workspaces", {})],
+      ["a workspace with a key", 2, () => star.post("/api/workspaces", {}, key)],
     ];
     for (const [what, rows, work] of table) {
       const { rowsWritten, batches } = await counted(work);
@@ -79,8 +82,28 @@ describe("persistence", { timeout: 120_000 }, () => {
       assert.ok(batches <= 1, `${what}: ${batches} batches`);
     }
     // A replay writes nothing, and one with another body reads no more.
-    const replayed = await counted(() => owner.put(`${base}/nodes/b`, { n: 1 }, key));
-    assert.equal(replayed.rowsWritten, 0);
+    const replays = [() => owner.put(`${base}/nodes/b`, { n: 1 }, key), () => star.post("/api/workspaces", {}, key)];
+    for (const replay of replays) assert.equal((await counted(replay)).rowsWritten, 0);
+    const deleted = await counted(() => owner.delete(base));
+    assert.deepEqual([deleted.rowsWritten, deleted.batches], [2, 1]);
+  });
+
+  test("i04 a refused batch of 50 ops is explained with one query, and one more for the value of a 412", async () => {
+    const owner = await api.workspace("refused");
+    const base = "/api/workspaces/refused";
+    await owner.put(`${base}/nodes/a`, { n: 1 });
+    const put = (n) => ({ op: "put", path: `n/${n}`, value: 0 });
+    const refused = async (last) => {
+      const ops = [...Array.from({ length: 49 }, (_, n) => put(n)), last];
+      await d1.counts();
+      const { json } = await owner.post(`${base}/ops`, { ops });
+      assert.equal(json.index, 49);
+      return [json.code, (await d1.counts()).batches];
+    };
+    // The first batch is the one that was refused.
+    assert.deepEqual(await refused({ op: "patch", path: "b", patch: {} }), ["node_not_found", 2]);
+    assert.deepEqual(await refused({ op: "delete", path: "b" }), ["node_not_found", 2]);
+    assert.deepEqual(await refused({ op: "put", path: "a", value: 2, ifMatch: 9 }), ["precondition_failed", 3]);
   });
 
   test("the rows that a write reads do not grow with the workspace", async () => {

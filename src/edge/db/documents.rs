@@ -134,7 +134,7 @@ impl Db {
     pub async fn document(&self, workspace: &str, path: &str, after: u64) -> Result<Option<Stored>, DbError> {
         let mut parts: Vec<Part> = Vec::new();
         let mut stored = Stored::default();
-        let mut compacted = None;
+        let mut first_seen = None;
         loop {
             let (clock, part) = parts.last().map_or((after, MAX_CLOCK), |last| (last.clock, last.part));
             let page = statement(
@@ -146,14 +146,16 @@ impl Db {
             let results = self.batch(vec![document_statement(workspace, path), page]).await?;
             let Some(head) = results.row(0) else { return Ok(None) };
             let base = head.int("base").unwrap_or(0);
-            // A compaction between two pages moves rows: start again with what is there now.
-            if *compacted.get_or_insert(base) != base {
+            let epoch = head.int("epoch");
+            // Between two pages a compaction moves rows, and a delete makes another document of those
+            // that follow: start again with what is there now.
+            if *first_seen.get_or_insert((base, epoch)) != (base, epoch) {
                 parts.clear();
-                compacted = None;
+                first_seen = None;
                 continue;
             }
             stored.clock = head.int("clock").unwrap_or(0);
-            stored.epoch = head.int("epoch");
+            stored.epoch = epoch;
             let rows = parts_of(&results, 1)?;
             let last = rows.len() < PAGE_PARTS;
             parts.extend(rows);

@@ -88,13 +88,14 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
         .collect();
     let holds = if holds.is_empty() { "1".to_owned() } else { holds.join(" AND ") };
     let sql = format!(
-        "INSERT INTO change_log (workspace, clock, kind, path, actor, at, op_key, op_hash, created)
+        "INSERT INTO change_log (workspace, clock, kind, path, actor, at, op_key, op_hash, created, epoch)
          SELECT ?1,
                 (SELECT COALESCE(MAX(clock), 0) + 1 FROM change_log WHERE workspace = ?1),
                 CASE WHEN EXISTS (SELECT 1 FROM workspaces WHERE id = ?1 AND deleted_at IS NULL) THEN ?2 END,
                 CASE WHEN {holds} THEN ?3 END,
                 ?4, ?5, ?6, ?7,
-                NOT EXISTS (SELECT 1 {node})
+                NOT EXISTS (SELECT 1 {node}),
+                CASE WHEN ?6 IS NOT NULL AND ?2 = 'update' THEN (SELECT epoch {node}) END
          RETURNING clock, created"
     );
     let (key, hash) = entry.op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
@@ -139,18 +140,24 @@ pub struct Replay {
     pub op_hash: String,
     /// Whether the first request created the node.
     pub created: bool,
+    /// The epoch that the first answer named, of an update.
+    pub epoch: u64,
 }
 
 impl Db {
     /// Looks up what a key did.
     pub async fn replay(&self, workspace: &str, op_key: &str) -> Result<Option<Replay>, DbError> {
-        let sql = "SELECT clock, op_hash, created FROM change_log WHERE workspace = ?1 AND op_key = ?2";
+        let sql =
+            "SELECT clock, op_hash, created, epoch FROM change_log WHERE workspace = ?1 AND op_key = ?2";
         let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(op_key)])]).await?;
         let Some(row) = results.row(0) else { return Ok(None) };
+        let clock = row.int("clock").ok_or_else(unreadable)?;
         Ok(Some(Replay {
-            clock: row.int("clock").ok_or_else(unreadable)?,
+            clock,
             op_hash: row.text("op_hash").unwrap_or_default(),
             created: row.int("created") == Some(1),
+            // A document that the update made has its clock as epoch.
+            epoch: row.int("epoch").unwrap_or(clock),
         }))
     }
 

@@ -122,7 +122,9 @@ fn js_value(bind: Bind<'_>) -> JsValue {
 /// What D1's message means. Constraint messages come from SQLite and name the column.
 fn classify(message: String) -> DbError {
     let has = |text: &str| message.contains(text);
-    if has("UNIQUE constraint failed: change_log.workspace, change_log.op_key") {
+    if has("UNIQUE constraint failed: change_log.workspace, change_log.op_key")
+        || has("UNIQUE constraint failed: workspaces.create_key")
+    {
         DbError::Duplicate
     } else if has("NOT NULL constraint failed: change_log.kind") {
         DbError::NoWorkspace

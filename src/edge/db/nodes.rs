@@ -2,6 +2,7 @@
 
 use super::log::{Appended, Entry, Guard, append, lease_of, live_until};
 use super::{Bind, Db, DbError, Row, Statement, statement, unreadable};
+use crate::api::refusal::Found;
 use crate::protocol::change::ChangeKind;
 
 /// A node as stored.
@@ -127,6 +128,23 @@ impl Db {
             return Ok(None);
         }
         results.row(1).map(|row| node_of(&row)).transpose().map(Some)
+    }
+
+    /// What is at each of some paths, in their order. One query, which reads no values.
+    pub async fn found(&self, workspace: &str, paths: &[&str]) -> Result<Vec<Found>, DbError> {
+        let paths = serde_json::Value::from(paths).to_string();
+        let sql = "SELECT n.kind, n.clock, EXISTS (
+                     SELECT 1 FROM nodes WHERE workspace = ?1 AND path > asked.value || '/' AND path < asked.value || '0'
+                   ) AS below
+                   FROM json_each(?2) AS asked LEFT JOIN nodes n ON n.workspace = ?1 AND n.path = asked.value
+                   ORDER BY asked.key";
+        let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(&paths)])]).await?;
+        let found = |row: &Row| Found {
+            clock: row.int("clock"),
+            is_document: row.text("kind").as_deref() == Some("document"),
+            has_children: row.int("below") == Some(1),
+        };
+        Ok(results.rows(0).iter().map(found).collect())
     }
 
     /// Lists nodes after `after` in path order, those at or below `prefix` if there is one, with

@@ -11,7 +11,8 @@ use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message};
 use crate::protocol::varint::write_var_uint;
 use crate::room::{
-    Action, Frame, Persisted, Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError, Stored,
+    Action, Attachment, Frame, Persisted, Refusal, Room, RoomConfig, SessionInfo, SessionKind, StoreError,
+    Stored,
 };
 
 /// The `n`th letter that Yjs client `client` typed into the root text `t`.
@@ -814,12 +815,28 @@ fn an_answer_for_an_earlier_stay_of_a_document_is_ignored() {
 
 #[test]
 fn r03_a_lease_that_was_not_written_is_written_at_the_next_event() {
-    let mut sim = Sim::new();
-    let a = sim.join("ann");
-    sim.room.handle_lease_failed();
-    sim.lease = 0;
-    sim.frame(a, &cursor(1, 1));
-    assert_ne!(sim.lease, 0);
+    let mut room = Room::new(RoomConfig::default());
+    let a = room.handle_open(Sim::info("ann"), 0);
+    let is_lease = |action: &Action| matches!(action, Action::Lease { until, .. } if *until > 0);
+    assert!(actions(&mut room).iter().any(is_lease));
+    room.handle_lease_written(Err(StoreError::Unavailable), 1);
+    let told = actions(&mut room);
+    let [Action::Attach { attachment, .. }] = told.as_slice() else { panic!("{told:?}") };
+    let kept = Attachment::decode(attachment).unwrap();
+    assert_eq!(kept.lease_until, 0, "nor is it believed after hibernation");
+    room.handle_frame(a, &cursor(1, 1), 2);
+    assert!(actions(&mut room).iter().any(is_lease));
+}
+
+#[test]
+fn a4_a_workspace_that_was_deleted_while_its_first_connection_came_in_closes_it() {
+    let mut room = Room::new(RoomConfig::default());
+    let a = room.handle_open(Sim::info("ann"), 0);
+    assert_eq!(actions(&mut room).len(), 2);
+    room.handle_lease_written(Err(StoreError::Deleted), 1);
+    let closed = |action: &Action| matches!(action, Action::Close { session, code: CloseCode::Deleted, .. } if *session == a);
+    assert!(actions(&mut room).iter().any(closed));
+    assert_eq!(room.clients(), 0);
 }
 
 #[test]

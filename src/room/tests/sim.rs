@@ -232,7 +232,13 @@ impl Sim {
                 let inbox = self.inboxes.get_mut(&session).unwrap();
                 assert_eq!(inbox.closed.replace(code), None, "closed once");
             }
-            Action::Lease { until } => self.lease = until,
+            Action::Lease { until, seen } => {
+                match until {
+                    0 if self.lease > seen => {}
+                    until => self.lease = until,
+                }
+                self.room.handle_lease_written(Ok(()), self.now);
+            }
             Action::Load { document, generation } => {
                 self.storage.loads += 1;
                 if !self.storage.silent {

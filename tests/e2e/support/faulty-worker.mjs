@@ -1,16 +1,17 @@
 // Runs inside workerd in place of the built Worker, which it wraps: D1 and the room fail or stall
 // when a test says so. Local runs only; nothing of it ships.
 //
-// `PUT /__test/faults` sets the rules: [{on, match, how, times}]. `on` is "d1" or "room"; `match` is a
-// part of an SQL text or of a call's address; `how` is "fail" (nothing happens), "fail_after" (it
-// happens, the answer is lost) or "stall" (until the rules change; then it fails). `times` counts
-// down. `GET` returns the rules with their hits. `POST /__test/sql` runs a statement.
+// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip}]. `on` is "d1" or "room"; `match`
+// is a part of an SQL text or of a call's address; `how` is "fail" (nothing happens), "fail_after" (it
+// happens, the answer is lost), "stall" (until the rules change; then it fails) or "hold" (until the
+// rules change; then it happens). `times` counts down, after the first `skip` matches. `GET` returns
+// the rules with their hits. `POST /__test/sql` runs a statement.
 import Built, { Room as BuiltRoom } from "./index.js";
 
 let rules = [];
 
 function rule(on, subject) {
-  const found = rules.find((one) => one.on === on && one.times > 0 && subject.includes(one.match));
+  const found = rules.find((one) => one.on === on && one.times > 0 && subject.includes(one.match) && one.skip-- <= 0);
   if (found) {
     found.times -= 1;
     found.hits += 1;
@@ -24,7 +25,8 @@ async function faulty(on, subject, message, call) {
   if (!found) return call();
   if (found.how === "fail_after") await call();
   // Polled, not signalled: a promise of one request must not be settled by another.
-  while (found.how === "stall" && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
+  while (["stall", "hold"].includes(found.how) && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
+  if (found.how === "hold") return call();
   // As D1 does: what the Worker classifies is the cause.
   throw new Error(message, { cause: new Error(message.replace("D1_ERROR: ", "")) });
 }
@@ -79,7 +81,7 @@ export default {
   async fetch(request, env, context) {
     const { pathname } = new URL(request.url);
     if (pathname === "/__test/faults") {
-      if (request.method === "PUT") rules = (await request.json()).map((one) => ({ times: Infinity, hits: 0, match: "", ...one }));
+      if (request.method === "PUT") rules = (await request.json()).map((one) => ({ times: Infinity, skip: 0, hits: 0, match: "", ...one }));
       return Response.json(rules);
     }
     if (pathname === "/__test/sql") {

@@ -1,0 +1,165 @@
+//! The listener lease of a room (R3): until when storage tells writers that somebody listens.
+//!
+//! Two writes on their way at once could land in either order, and an old "nobody listens" on top
+//! of a new lease would leave people without changes. So one write is on its way at a time, the
+//! newest wish follows it, and each write says what it may replace: a write that was given up and
+//! lands late does no harm either.
+
+use crate::protocol::Timestamp;
+
+use super::action::Action;
+
+/// What the room wants storage to say, and the write on its way.
+#[derive(Debug, Default)]
+pub(super) struct Lease {
+    /// When it ends; 0 while nobody listens, and after a failed write, so that the next event tries
+    /// again.
+    until: Timestamp,
+    /// The latest end that storage was told. The next is later, so that each lease is another value.
+    latest: Timestamp,
+    writing: Option<Timestamp>,
+}
+
+impl Lease {
+    /// A lease that was written before, as the attachments say.
+    pub(super) fn known(until: Timestamp) -> Self {
+        Self { until, latest: until, writing: None }
+    }
+
+    /// When it ends, as far as the room knows.
+    pub(super) fn until(&self) -> Timestamp {
+        self.until
+    }
+
+    /// Extends it when less than half of it is left.
+    #[must_use]
+    pub(super) fn renew(&mut self, now: Timestamp, length: u64) -> Option<Action> {
+        if self.until >= now + length / 2 {
+            return None;
+        }
+        self.until = (now + length).max(self.latest + 1);
+        self.write()
+    }
+
+    /// Nobody listens any more.
+    #[must_use]
+    pub(super) fn end(&mut self) -> Option<Action> {
+        self.until = 0;
+        self.write()
+    }
+
+    /// The write is done, or has failed.
+    #[must_use]
+    pub(super) fn written(&mut self, stored: bool) -> Option<Action> {
+        let wrote = self.writing.take()?;
+        if self.until != wrote {
+            return self.write();
+        }
+        if !stored {
+            self.until = 0;
+        }
+        None
+    }
+
+    fn write(&mut self) -> Option<Action> {
+        if self.writing.is_some() {
+            return None;
+        }
+        let seen = self.latest;
+        self.latest = self.latest.max(self.until);
+        self.writing = Some(self.until);
+        Some(Action::Lease { until: self.until, seen })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LENGTH: u64 = 1_000;
+
+    fn lease(until: Timestamp, seen: Timestamp) -> Option<Action> {
+        Some(Action::Lease { until, seen })
+    }
+
+    #[test]
+    fn r3_one_write_is_on_its_way_and_the_newest_wish_follows_it() {
+        let mut room = Lease::default();
+        assert_eq!(room.renew(10, LENGTH), lease(1_010, 0));
+        assert_eq!((room.end(), room.renew(10, LENGTH), room.end()), (None, None, None));
+        assert_eq!(room.written(true), lease(0, 1_010));
+        assert_eq!(room.renew(10, LENGTH), None);
+        assert_eq!(room.written(true), lease(1_011, 1_010), "another value than the one before");
+        assert_eq!((room.written(true), room.written(true)), (None, None));
+        assert_eq!((room.renew(500, LENGTH), room.renew(512, LENGTH)), (None, lease(1_512, 1_011)));
+    }
+
+    #[test]
+    fn r3_a_failed_write_is_tried_again_at_the_next_event_and_not_before() {
+        let mut room = Lease::default();
+        assert!(room.renew(10, LENGTH).is_some());
+        assert_eq!((room.written(false), room.until()), (None, 0));
+        assert_eq!(room.renew(11, LENGTH), lease(1_011, 1_010));
+        assert!(room.written(true).is_none() && room.end().is_some());
+        assert_eq!(room.written(false), None, "an empty room does not try for ever");
+    }
+
+    /// What the database does with a write.
+    fn land(stored: &mut Timestamp, action: &Action) {
+        let Action::Lease { until, seen } = *action else { panic!("no lease: {action:?}") };
+        match until {
+            0 if *stored <= seen => *stored = 0,
+            0 => {}
+            until => *stored = until.max(*stored),
+        }
+    }
+
+    proptest! {
+        /// Each step: somebody comes or the last one leaves; or the write on its way is answered, or
+        /// given up; or one that was given up lands after all.
+        #[test]
+        fn r3_the_later_wish_wins_whatever_the_order_of_arrival(steps in proptest::collection::vec(0..5_u8, 0..40)) {
+            let (mut room, mut stored, mut given_up) = (Lease::default(), 0, false);
+            let (mut current, mut late): (Option<Action>, Vec<Action>) = (None, Vec::new());
+            for (now, step) in steps.into_iter().enumerate() {
+                let asked = match (step, current.take()) {
+                    (2, Some(write)) => {
+                        land(&mut stored, &write);
+                        room.written(true)
+                    }
+                    (3, Some(write)) => {
+                        late.push(write);
+                        given_up = true;
+                        room.written(false)
+                    }
+                    (step, write) => {
+                        current = write;
+                        match step {
+                            0 => room.renew(now as u64, LENGTH),
+                            1 => room.end(),
+                            _ => {
+                                late.pop().iter().for_each(|write| land(&mut stored, write));
+                                None
+                            }
+                        }
+                    }
+                };
+                if asked.is_some() {
+                    prop_assert!(current.is_none(), "two writes on their way");
+                    current = asked;
+                }
+            }
+            while let Some(write) = current.take() {
+                land(&mut stored, &write);
+                current = room.written(true);
+            }
+            late.iter().for_each(|write| land(&mut stored, write));
+            // A late write may leave a lease to an empty room, which the next notify clears; it
+            // never takes one from people.
+            if room.until() != 0 || !given_up {
+                prop_assert!(stored >= room.until() && (stored == 0) == (room.until() == 0), "{stored} {room:?}");
+            }
+        }
+    }
+}
