@@ -104,7 +104,7 @@ export async function withRelay(
   const [metrics, run] = [new Metrics(), "run"];
   const parting = new Parting(metrics);
   const url = `http://127.0.0.1:${api.addr.port}`;
-  const storage = new Storage(new ApiClient({ url, token: "service", log }), metrics);
+  const storage = new Storage(new ApiClient({ url, token: "service", log }), metrics, log);
   const host = new RoomHost({
     storage,
     parting,

@@ -31,11 +31,8 @@ export const MAX_PARTING = 1024;
 /** How long an accepted handshake may take until the socket is open, in ms. A cut one never is. */
 export const OPEN_DEADLINE = 5_000;
 
-/** Bytes in a socket's queue up to which it is told to close at once: they fit into the kernel's. */
-export const PARTING_QUEUE = 64 * 1024;
-
 /** How often sockets that are to be closed and have not taken everything are looked at, in ms. */
-export const PARTING_INTERVAL = 250;
+export const PARTING_INTERVAL = 20;
 
 /** Seconds until a silent connection counts as dead: a ping after half of it, the end after all of it. */
 export const IDLE_TIMEOUT = 30;
@@ -87,6 +84,9 @@ export const DRAIN_RESERVE = 500;
 
 /** How long a client may take to answer a close frame in a drain, in ms. */
 export const DRAIN_CLOSE_WAIT = 2_000;
+
+/** How soon after a signal another one is the same, in ms. Nobody decides twice as fast. */
+export const SIGNAL_ECHO = 200;
 
 /** Traps of the core after which the process ends: each leaks what its room held. */
 export const MAX_TRAPS = 3;
