@@ -36,6 +36,24 @@ pub const SCOPE_TOKEN_SECONDS: u64 = 600;
 /// such allowance.
 pub const NOT_BEFORE_LEEWAY_SECONDS: u64 = 60;
 
+/// Bytes of a report about relays: twenty events with all of their labels are 14 KB.
+pub const MAX_TELEMETRY_BYTES: usize = 16 * 1024;
+
+/// Events in one report. A client has one or two of them in a bad minute.
+pub const MAX_TELEMETRY_EVENTS: usize = 20;
+
+/// Labels of one event: all relays of a client's list.
+pub const MAX_TELEMETRY_LABELS: usize = 16;
+
+/// Relays in the roll-up; labels are the word of clients, so their number needs an end.
+pub const MAX_TELEMETRY_RELAYS: usize = 64;
+
+/// What the roll-up looks back on: a day shows an outage of the night in the morning.
+pub const TELEMETRY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// How long reports are kept, as long as the change log.
+pub const TELEMETRY_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+
 /// Entries of a page when the request names no `limit`.
 pub const DEFAULT_PAGE: u32 = 100;
 

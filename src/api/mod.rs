@@ -24,6 +24,7 @@ pub mod request;
 pub mod resource;
 pub mod role;
 pub mod route;
+pub mod telemetry;
 pub mod token;
 pub mod upgrade;
 
@@ -60,6 +61,7 @@ mod tests {
             let _ = super::precondition::not_modified(Some(&text), 1);
             let _ = super::request::parse_create_workspace(text.as_bytes());
             let _ = super::request::parse_token_request(text.as_bytes());
+            let _ = super::telemetry::parse_telemetry(text.as_bytes());
             if let Ok(query) = Query::parse(&text) {
                 let _ = super::credentials::upgrade_credentials(&query, Some(&other));
             }

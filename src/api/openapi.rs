@@ -12,15 +12,16 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::api::limits::{DEFAULT_PAGE, MAX_OPS, MAX_PAGE};
+    use crate::api::limits::{DEFAULT_PAGE, MAX_OPS, MAX_PAGE, MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS};
     use crate::api::op::parse_ops;
     use crate::api::path::{NodePath, WorkspaceId};
     use crate::api::problem::{Problem, ProblemCode};
     use crate::api::resource::{
-        ChangeList, Health, Node, NodeKind, NodeList, OpsAnswer, TokenAnswer, UpdateAnswer, Workspace,
-        WriteAnswer,
+        ChangeList, Health, Node, NodeKind, NodeList, OpsAnswer, RelayList, RelaySummary, StoredTelemetry,
+        TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
     };
     use crate::api::route::{Route, allowed_methods, route};
+    use crate::api::telemetry::{ADVANCE, CYCLE_ALL_FAILED, TRIGGERS};
     use crate::protocol::change::{Change, ChangeKind};
 
     /// The text. These tests hold it against the routes, the codes and the answers, so it is edited
@@ -61,6 +62,7 @@ mod tests {
             Route::Health,
             Route::ListChanges(id()),
             Route::ListNodes(id()),
+            Route::ListRelays,
             Route::MintToken(id()),
             Route::OpenApi,
             Route::PatchNode(id(), path()),
@@ -72,6 +74,7 @@ mod tests {
             Route::Ready,
             Route::Relay(id(), None),
             Route::Relay(id(), Some(path())),
+            Route::ReportTelemetry,
             Route::StreamChanges(id()),
         ];
         for route in &routes {
@@ -83,6 +86,7 @@ mod tests {
                 | Route::Health
                 | Route::ListChanges(_)
                 | Route::ListNodes(_)
+                | Route::ListRelays
                 | Route::MintToken(_)
                 | Route::OpenApi
                 | Route::PatchNode(..)
@@ -93,6 +97,7 @@ mod tests {
                 | Route::ReadWorkspace(_)
                 | Route::Ready
                 | Route::Relay(..)
+                | Route::ReportTelemetry
                 | Route::StreamChanges(_) => {}
             }
         }
@@ -197,6 +202,8 @@ mod tests {
         let change =
             Change { clock: 1, kind: ChangeKind::Put, path: "a".to_owned(), actor: "ada".to_owned(), at: 1 };
         let node = Node { path: "a".to_owned(), kind: NodeKind::Record, clock: 1, value: Some(Value::Null) };
+        let relay =
+            RelaySummary { label: "cf".to_owned(), advances_from: 1, advances_to: 0, last_advance_at: 1 };
         let answers = json!({
             "Change": change,
             "ChangeList": ChangeList { changes: vec![change.clone()], head: 1, floor: 0 },
@@ -204,6 +211,9 @@ mod tests {
             "Node": node,
             "NodeList": NodeList { nodes: vec![node.clone()], next: None, head: 1 },
             "OpsAnswer": OpsAnswer { clocks: vec![1], clock: 1 },
+            "RelayList": RelayList { relays: vec![relay.clone()], cycles_all_failed: 0, since: 1 },
+            "RelaySummary": relay,
+            "StoredTelemetry": StoredTelemetry { stored: 1 },
             "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1 },
             "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0, missed: Some(false) },
             "Workspace": Workspace { id: "w".to_owned(), head: 1, floor: 0 },
@@ -236,6 +246,12 @@ mod tests {
         let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!(schemas["Change"]["properties"]["kind"]["enum"], json!(kinds));
         assert_eq!(schemas["Ops"]["properties"]["ops"]["maxItems"], MAX_OPS);
+        let event = &schemas["TelemetryEvent"]["oneOf"];
+        assert_eq!(event[0]["properties"]["trigger"]["enum"], json!(TRIGGERS));
+        assert_eq!(event[0]["properties"]["name"]["const"], ADVANCE);
+        assert_eq!(event[1]["properties"]["name"]["const"], CYCLE_ALL_FAILED);
+        assert_eq!(event[1]["properties"]["labels"]["maxItems"], MAX_TELEMETRY_LABELS);
+        assert_eq!(schemas["Telemetry"]["properties"]["events"]["maxItems"], MAX_TELEMETRY_EVENTS);
         let limit = &document["components"]["parameters"]["limit"]["schema"];
         assert_eq!((&limit["maximum"], &limit["default"]), (&json!(MAX_PAGE), &json!(DEFAULT_PAGE)));
     }

@@ -102,6 +102,39 @@ pub struct UpdateAnswer {
     pub missed: Option<bool>,
 }
 
+/// The answer to a report about relays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StoredTelemetry {
+    /// How many events were stored: all of them.
+    pub stored: usize,
+}
+
+/// What clients reported of relays.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelayList {
+    /// By label.
+    pub relays: Vec<RelaySummary>,
+    /// How often a client found every relay of its list failing.
+    pub cycles_all_failed: u64,
+    /// What was received from this time on is counted, in milliseconds since the Unix epoch.
+    pub since: u64,
+}
+
+/// One relay of that list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RelaySummary {
+    /// Its label.
+    pub label: String,
+    /// How often a client left it for another.
+    pub advances_from: u64,
+    /// How often a client came to it from another.
+    pub advances_to: u64,
+    /// The newest of either, by the clock of the client.
+    pub last_advance_at: u64,
+}
+
 /// The answer of `/healthz` and `/readyz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Health {

@@ -27,6 +27,8 @@ pub enum Route {
     ListChanges(WorkspaceId),
     /// `GET /api/workspaces/:id/nodes`
     ListNodes(WorkspaceId),
+    /// `GET /api/relays`: what clients reported of relays.
+    ListRelays,
     /// `POST /api/workspaces/:id/tokens`
     MintToken(WorkspaceId),
     /// `GET /api/openapi.json`
@@ -48,6 +50,8 @@ pub enum Route {
     /// `GET /ws/<workspaceId>[/<document path>]`: the WebSocket of a relay. Without a document it
     /// is the workspace channel.
     Relay(WorkspaceId, Option<NodePath>),
+    /// `POST /api/telemetry`
+    ReportTelemetry,
     /// `GET /api/workspaces/:id/changes/stream`
     StreamChanges(WorkspaceId),
 }
@@ -64,6 +68,7 @@ impl Route {
             Self::Health => "health",
             Self::ListChanges(_) => "listChanges",
             Self::ListNodes(_) => "listNodes",
+            Self::ListRelays => "listRelays",
             Self::MintToken(_) => "mintToken",
             Self::OpenApi => "openapi",
             Self::PatchNode(..) => "patchNode",
@@ -75,6 +80,7 @@ impl Route {
             Self::Ready => "ready",
             Self::Relay(_, None) => "relayWorkspace",
             Self::Relay(_, Some(_)) => "relayDocument",
+            Self::ReportTelemetry => "reportTelemetry",
             Self::StreamChanges(_) => "streamChanges",
         }
     }
@@ -83,7 +89,12 @@ impl Route {
     #[must_use]
     pub const fn workspace(&self) -> Option<&WorkspaceId> {
         match self {
-            Self::CreateWorkspace | Self::Health | Self::OpenApi | Self::Ready => None,
+            Self::CreateWorkspace
+            | Self::Health
+            | Self::ListRelays
+            | Self::OpenApi
+            | Self::Ready
+            | Self::ReportTelemetry => None,
             Self::ApplyOps(id)
             | Self::DeleteNode(id, _)
             | Self::DeleteWorkspace(id)
@@ -138,6 +149,8 @@ enum Resource {
     Ops(WorkspaceId),
     Ready,
     Relay(WorkspaceId, Option<NodePath>),
+    Relays,
+    Telemetry,
     Tokens(WorkspaceId),
     Workspace(WorkspaceId),
     Workspaces,
@@ -152,6 +165,8 @@ impl Resource {
             ["healthz"] => Self::Health,
             ["readyz"] => Self::Ready,
             ["api", "openapi.json"] => Self::OpenApi,
+            ["api", "relays"] => Self::Relays,
+            ["api", "telemetry"] => Self::Telemetry,
             ["api", "workspaces"] => Self::Workspaces,
             ["api", "workspaces", id] => Self::Workspace(workspace(id)?),
             ["api", "workspaces", id, "changes"] => Self::Changes(workspace(id)?),
@@ -202,6 +217,8 @@ impl Resource {
             ("GET", Self::Health) => Route::Health,
             ("GET", Self::Ready) => Route::Ready,
             ("GET", Self::OpenApi) => Route::OpenApi,
+            ("GET", Self::Relays) => Route::ListRelays,
+            ("POST", Self::Telemetry) => Route::ReportTelemetry,
             ("GET", Self::Relay(id, path)) => Route::Relay(id.clone(), path.clone()),
             _ => return None,
         })
@@ -216,10 +233,11 @@ impl Resource {
             | Self::Nodes(_)
             | Self::OpenApi
             | Self::Ready
-            | Self::Relay(..) => "GET",
+            | Self::Relay(..)
+            | Self::Relays => "GET",
             Self::DocumentOrUpdates(..) => "GET, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
-            Self::Ops(_) | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Workspace(_) => "GET, DELETE",
         }
     }
@@ -265,6 +283,8 @@ mod tests {
             ("GET", "/api/workspaces/w-1/changes?since=3", Route::ListChanges(w())),
             ("GET", "/api/workspaces/w-1/changes/stream", Route::StreamChanges(w())),
             ("POST", "/api/workspaces/w-1/tokens", Route::MintToken(w())),
+            ("POST", "/api/telemetry", Route::ReportTelemetry),
+            ("GET", "/api/relays", Route::ListRelays),
             ("GET", "/healthz", Route::Health),
             ("GET", "/readyz", Route::Ready),
             ("GET", "/api/openapi.json", Route::OpenApi),

@@ -99,8 +99,8 @@ impl Config {
         }
     }
 
-    /// Batches of one hourly sweep, of some twenty queries each: an invocation may make 50 queries
-    /// on the free plan and 1,000 on the paid one.
+    /// Batches of each hourly sweep. One of the log is some twenty queries, one of telemetry is one:
+    /// an invocation may make 50 queries on the free plan and 1,000 on the paid one.
     #[must_use]
     pub fn sweep_batches(&self) -> usize {
         if self.free_plan { 2 } else { 40 }

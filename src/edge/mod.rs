@@ -23,6 +23,7 @@ mod room_calls;
 mod room_object;
 mod room_storage;
 mod socket;
+mod telemetry;
 mod workspaces;
 
 pub use room_object::Room;
@@ -51,15 +52,27 @@ async fn fetch(mut request: Request, env: Env, context: Context) -> Result<Respo
     Ok(respond::cors(response, &config, origin.as_deref()))
 }
 
-/// The hourly sweep of the log (F6): batch after batch, for as long as one run may take.
+/// The hourly sweeps of the log (F6) and of telemetry: batch after batch, for as long as one run may
+/// take. One that fails does not keep the other from its work.
 #[event(scheduled)]
 async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
     let Some(db) = Db::open(&env) else { return };
-    for _batch in 0..Config::read(&env).sweep_batches() {
-        match db.sweep(clock::now()).await {
-            Ok(0) => return,
+    let (batches, now) = (Config::read(&env).sweep_batches(), clock::now());
+    for _batch in 0..batches {
+        match db.sweep(now).await {
+            Ok(0) => break,
             Ok(_) => {}
-            Err(error) => return worker::console_error!("sweep: {error:?}"),
+            Err(error) => {
+                worker::console_error!("sweep: {error:?}");
+                break;
+            }
+        }
+    }
+    for _batch in 0..batches {
+        match db.sweep_telemetry(now).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return worker::console_error!("sweep: telemetry: {error:?}"),
         }
     }
 }
@@ -100,6 +113,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::DeleteWorkspace(workspace) => workspaces::delete(call, request, &workspace).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
+        Route::ListRelays => telemetry::relays(call).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
         Route::OpenApi => openapi::openapi(),
@@ -115,6 +129,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::Relay(workspace, document) => {
             relay::upgrade(call, request, &workspace, document.as_ref()).await
         }
+        Route::ReportTelemetry => telemetry::report(call, request).await,
         Route::StreamChanges(workspace) => changes::stream(call, request, &workspace).await,
     }
 }
