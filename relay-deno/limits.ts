@@ -53,7 +53,7 @@ export const LOOKUP_DEADLINE = 2_000;
 export const FEED_SILENCE = 60_000;
 
 /** Delays between two tries to open the feed, in ms, before jitter. */
-export const FEED_RETRY = { min: 500, max: 30_000 };
+export const FEED_RETRY = { min: 500, max: 10_000 };
 
 /** Largest event of the feed, in characters: a path has 512 bytes, an actor 128. */
 export const MAX_EVENT_LENGTH = 64 * 1024;
