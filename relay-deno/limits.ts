@@ -46,6 +46,9 @@ export const MAX_API_CALLS = 8;
 /** How long storage may take, in ms, waiting for a place included: the room gives up after 10 s. */
 export const STORAGE_DEADLINE = 8_000;
 
+/** After how long without the database people go on without it (D4), in ms: they notice about two seconds. */
+export const ALONE_AFTER = 2_000;
+
 /** How long an upgrade waits to learn whether the workspace is there, in ms. */
 export const LOOKUP_DEADLINE = 2_000;
 

@@ -9,7 +9,7 @@ import { type Config, ConfigError } from "./config.ts";
 import { Core, Gate, mergeUpdates } from "./core.ts";
 import { drain } from "./drain.ts";
 import { Handler } from "./handler.ts";
-import { SPOOL_RETRY } from "./limits.ts";
+import { ALONE_AFTER, SPOOL_RETRY } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import { LoopDelay, Metrics, renderMetrics } from "./metrics.ts";
 import { Parting } from "./parting.ts";
@@ -97,6 +97,7 @@ async function judge(config: Config): Promise<{ gate: Gate; verify: Verifier; co
     ...config.room,
     label: config.label,
     followsFeed: true,
+    aloneAfter: ALONE_AFTER,
     spool: config.spoolDir !== undefined,
   });
   const problems: string[] = [];
