@@ -34,7 +34,9 @@ impl Problem {
     #[must_use]
     pub const fn new(code: ProblemCode) -> Self {
         let retry_after = match code {
-            ProblemCode::RateLimited | ProblemCode::StorageUnavailable => Some(DEFAULT_RETRY_SECONDS),
+            ProblemCode::KeysUnavailable | ProblemCode::RateLimited | ProblemCode::StorageUnavailable => {
+                Some(DEFAULT_RETRY_SECONDS)
+            }
             _ => None,
         };
         Self { code, detail: String::new(), extra: BTreeMap::new(), retry_after, allow: None, clock: None }
@@ -282,6 +284,9 @@ problem_codes! {
     Internal "internal" 500 "Internal error",
         "A defect of this server.",
         "Retry once with the same `Idempotency-Key`, then report it.";
+    KeysUnavailable "keys_unavailable" 503 "Keys unavailable",
+        "The keys of the issuer of API tokens could not be fetched, so nothing is known about this token.",
+        "Retry after `Retry-After` seconds with the same token; the operator looks at `API_JWKS_URL`.";
     StorageUnavailable "storage_unavailable" 503 "Storage unavailable",
         "The database did not answer in time. A write may or may not have happened.",
         "Retry after `Retry-After` seconds with the same `Idempotency-Key`.";
