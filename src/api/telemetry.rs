@@ -104,7 +104,7 @@ fn advance_of(fields: &Map<String, Value>) -> Result<EventKind, Problem> {
     let trigger = TRIGGERS
         .into_iter()
         .find(|known| Some(*known) == given)
-        .ok_or_else(|| bad("`trigger` is `open_failed`, `open_timeout`, `abnormal_closes` or `probe`."))?;
+        .ok_or_else(|| bad(&format!("`trigger` is one of {}.", TRIGGERS.join(", "))))?;
     Ok(EventKind::Advance { from: from.to_owned(), to: to.to_owned(), trigger })
 }
 
@@ -183,7 +183,8 @@ pub const ADVANCE: &str = "relay_advance";
 pub const CYCLE_ALL_FAILED: &str = "relay_cycle_all_failed";
 
 /// Why a client goes on to another relay (S1).
-pub const TRIGGERS: [&str; 4] = ["open_failed", "open_timeout", "abnormal_closes", "probe"];
+pub const TRIGGERS: [&str; 5] =
+    ["abnormal_closes", "close_before_open", "error_before_open", "open_timeout", "recovered"];
 
 /// What every event has, or may have.
 const COMMON: [&str; 3] = ["name", "at", "workspace"];

@@ -4,6 +4,7 @@ use serde_json::json;
 use wasm_bindgen::prelude::*;
 
 use super::{fault, integer};
+use crate::api::auth::AuthError;
 use crate::api::origin::OriginList;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::query::Query;
@@ -71,7 +72,7 @@ impl Gate {
             return Err(Problem::because(ProblemCode::NotFound, "A relay has no API; see its Worker."));
         };
         let upgrade = Upgrade::read(upgrade, protocols, &query, (&workspace, document.as_ref()))?;
-        let token = open_scope_token(&upgrade.credentials.token, Purpose::Relay, now_s)?;
+        let token = open_scope_token(&upgrade.credentials.token, Purpose::Relay, now_s).map_err(told)?;
         Ok(Pending { upgrade, token: Some(token) })
     }
 }
@@ -171,6 +172,12 @@ pub fn problem(code: &str, detail: Option<String>) -> Result<String, JsError> {
 #[wasm_bindgen(js_name = problemStatus)]
 pub fn problem_status(code: &str) -> Result<u16, JsError> {
     Ok(Problem::new(known(code)?).status())
+}
+
+/// No API token opens a relay, and this relay has no key to verify one with: that it is for another
+/// purpose is true of each, and keeps an agent from fetching it again (W10).
+fn told(error: AuthError) -> AuthError {
+    if error == AuthError::WrongAlgorithm { AuthError::WrongAudience } else { error }
 }
 
 fn known(code: &str) -> Result<ProblemCode, JsError> {

@@ -39,11 +39,11 @@ describe("telemetry", { concurrency: 1, timeout: 120_000 }, () => {
     assert.ok(Math.abs(Date.now() - DAY - empty.json.since) < 60_000);
     const at = Date.now() - 1_000;
     await d1.counts();
-    const sent = await report([advance({ at, workspace: "demo" }), advance({ at: at - 5, trigger: "probe", fromLabel: "deno", toLabel: "cf" }), cycle({ at })]);
+    const sent = await report([advance({ at, workspace: "demo" }), advance({ at: at - 5, trigger: "recovered", fromLabel: "deno", toLabel: "cf" }), cycle({ at })]);
     assert.deepEqual([sent.status, sent.json], [200, { stored: 3 }]);
     const { batches, rowsWritten } = await d1.counts();
     assert.deepEqual([batches, rowsWritten], [1, 3]);
-    await report([advance({ at: at + 1, trigger: "abnormal_closes" }), advance({ toLabel: "third", trigger: "open_failed", at: 0 })]);
+    await report([advance({ at: at + 1, trigger: "abnormal_closes" }), advance({ toLabel: "third", trigger: "close_before_open", at: 0 })]);
     for (const kind of ["human", "agent", "service"]) {
       const { json } = await api.actor("anyone", kind, { other: "viewer" }).get("/api/relays");
       assert.deepEqual(json.relays, [

@@ -56,7 +56,7 @@ async function besides(stack, { label = "deno", vars = {}, ...options } = {}) {
     token: stack.mint({ sub: `relay-${label}`, kind: "service", workspaces: { "*": "editor" }, ttl: SERVICE_TTL }),
     publicKey: publicScopeKey(stack.secrets.SCOPE_SIGNING_KEY),
     label,
-    vars: { RELAY_DEV_MODE: "1", ...vars },
+    vars: { RELAY_ALLOWED_ORIGINS: stack.url, ...vars },
     ...options,
   });
   const inspect = async (workspace) => {

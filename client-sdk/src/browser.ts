@@ -1,0 +1,86 @@
+// What the SDK takes from its surroundings: a browser, Node, Deno or Bun. The one file that names
+// their globals, so that a test can put a part of its own in place of each.
+
+/** The part of a WebSocket that is used. */
+export interface WebSocketLike {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  onopen: ((event: never) => void) | null;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  onerror: ((event: never) => void) | null;
+  onclose: ((event: { code: number }) => void) | null;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+  close(code?: number): void;
+}
+
+/** The part of `sessionStorage` that is used. */
+export interface TabStorage {
+  getItem(key: string): string | null;
+  setItem(key: string, value: string): void;
+  removeItem(key: string): void;
+}
+
+export type Surroundings = "hidden" | "offline" | "online" | "visible";
+
+export interface Environment {
+  readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
+  /** Wall time in ms. */
+  now(): number;
+  /** From 0 to below 1. */
+  random(): number;
+  setTimeout(run: () => void, ms: number): unknown;
+  clearTimeout(timer: unknown): void;
+  isOnline(): boolean;
+  isHidden(): boolean;
+  /** Calls back on each change; answers how to end that. */
+  watch(listener: (change: Surroundings) => void): () => void;
+  /** The query string of the page, or "". */
+  search(): string;
+  /** Storage that lives as long as the tab; `null` where there is none. */
+  tabStorage(): TabStorage | null;
+  warn(text: string): void;
+}
+
+/** The surroundings that this code runs in. Where there is no page, it is online and visible. */
+export function browserEnvironment(): Environment {
+  const page = typeof document === "undefined" ? undefined : document;
+  return {
+    WebSocket: globalThis.WebSocket as unknown as Environment["WebSocket"],
+    fetch: (url, init) => globalThis.fetch(url, init),
+    now: () => Date.now(),
+    random: () => Math.random(),
+    setTimeout: (run, ms) => globalThis.setTimeout(run, ms),
+    clearTimeout: (timer) => globalThis.clearTimeout(timer as number),
+    isOnline: () => globalThis.navigator?.onLine !== false,
+    isHidden: () => page?.visibilityState === "hidden",
+    watch: (listener) => (page === undefined ? () => {} : watchPage(page, listener)),
+    search: () => globalThis.location?.search ?? "",
+    tabStorage,
+    warn: (text) => console.warn(text),
+  };
+}
+
+function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
+  const online = () => listener("online");
+  const offline = () => listener("offline");
+  const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
+  globalThis.addEventListener("online", online);
+  globalThis.addEventListener("offline", offline);
+  page.addEventListener("visibilitychange", visibility);
+  return () => {
+    globalThis.removeEventListener("online", online);
+    globalThis.removeEventListener("offline", offline);
+    page.removeEventListener("visibilitychange", visibility);
+  };
+}
+
+function tabStorage(): TabStorage | null {
+  // Only a page has a tab; and where cookies are blocked even reading the property throws.
+  if (typeof document === "undefined") return null;
+  try {
+    return globalThis.sessionStorage;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,300 @@
+// The walker, wired: its effects become sockets and timers, what happens to those become its events.
+// What goes over a connection is its user's business (sync-provider.ts, or an application's own).
+import { browserEnvironment } from "./browser.ts";
+import type { Environment } from "./browser.ts";
+import type { StopReason } from "./close-codes.ts";
+import { CONNECTION_TIMES, Connection } from "./connection.ts";
+import type { ConnectionTimes } from "./connection.ts";
+import type { Relay } from "./relay-list.ts";
+import { WALKER_TIMES, initialState, step } from "./relay-walker.ts";
+import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, WalkerState, WalkerTimes } from "./relay-walker.ts";
+import { pinOfTab } from "./tab-pin.ts";
+import { TokenRefusedError, TokenSource } from "./token-source.ts";
+import type { TokenProvider } from "./token-source.ts";
+
+export type RelayTimes = ConnectionTimes & WalkerTimes;
+
+/** One open connection, as its user sees it. */
+export interface Channel {
+  readonly label: string;
+  send(frame: Uint8Array): void;
+  /** Sends a JSON text frame. */
+  say(message: object): void;
+  /** The relay has answered: this connection is good. Of a probe, this is what makes it the one in use. */
+  synced(): void;
+  /** What came over it is unusable: it is counted as lost. */
+  fail(): void;
+}
+
+/** What the user of a channel is told. */
+export interface Receiver {
+  handleFrame(bytes: Uint8Array): void;
+  handleText(text: string): void;
+  /** The connection of this probe is the one in use now. */
+  handleAdopt(): void;
+  /** Nothing is sent or received any more. */
+  handleEnd(): void;
+}
+
+/** What an application shows. `label` is the relay's. */
+export type RelayStatus =
+  | { readonly kind: "connected" | "connecting" | "idle" | "synced"; readonly label: string }
+  | { readonly kind: "stopped"; readonly label: string; readonly reason: StopReason };
+
+export interface RelaySocketOptions {
+  readonly relays: readonly Relay[];
+  /** What comes after a relay's url: `/<workspace>/<path>` with an optional query, asked at each connect. */
+  readonly address: () => string;
+  /** Opens a conversation on a new connection; `isProbe`: the connection in use goes on beside it. */
+  readonly attach: (channel: Channel, isProbe: boolean) => Receiver;
+  readonly getToken?: TokenProvider;
+  /** The label to pin to; by default what `?relay=` says. `null`: no pin. */
+  readonly pin?: string | null;
+  readonly onStatus?: (status: RelayStatus) => void;
+  readonly onTelemetry?: (event: TelemetryEvent) => void;
+  /** Each end of an open connection: 0 is a dead link. */
+  readonly onClose?: (label: string, code: number) => void;
+  readonly environment?: Environment;
+  readonly times?: Partial<RelayTimes>;
+}
+
+/** A connection and its conversation, which begins when it opens. */
+interface Line {
+  connection: Connection | null;
+  receiver: Receiver | null;
+}
+
+export class RelaySocket {
+  readonly #options: RelaySocketOptions;
+  readonly #environment: Environment;
+  readonly #times: RelayTimes;
+  readonly #config: WalkerConfig;
+  readonly #tokens: TokenSource | null;
+  readonly #unwatch: () => void;
+  readonly #events: WalkerEvent[] = [];
+  #state: WalkerState;
+  #draining = false;
+  #active: Line | null = null;
+  #probe: Line | null = null;
+  #connectTimer: unknown;
+  #probeTimer: unknown;
+
+  constructor(options: RelaySocketOptions) {
+    this.#options = options;
+    this.#environment = options.environment ?? browserEnvironment();
+    this.#times = { ...WALKER_TIMES, ...CONNECTION_TIMES, ...options.times };
+    const labels = options.relays.map(({ label }) => label);
+    if (labels.length === 0) throw new TypeError("There is no relay in the list; name at least one.");
+    this.#config = { labels, pinned: this.#pinned(labels), times: this.#times };
+    this.#state = initialState(this.#config);
+    this.#tokens = options.getToken ? new TokenSource(options.getToken, this.#environment) : null;
+    this.#unwatch = this.#environment.watch((change) => {
+      if (change === "offline") return this.#handle({ kind: "offline" });
+      this.#active?.connection?.handleChange();
+      if (change !== "hidden") this.#handle({ kind: "wake" });
+    });
+  }
+
+  /** Connects, and stays connected until `disconnect`, `destroy` or a reason to stop. */
+  connect(): void {
+    this.#handle({ kind: "start" });
+  }
+
+  /** Tries again after a stop. */
+  restart(): void {
+    this.#handle({ kind: "restart" });
+  }
+
+  disconnect(): void {
+    this.#handle({ kind: "disconnect" });
+  }
+
+  /** Ends for good, until `restart`. */
+  stop(reason: StopReason): void {
+    this.#handle({ kind: "stop", reason });
+  }
+
+  destroy(): void {
+    this.disconnect();
+    this.#unwatch();
+  }
+
+  get status(): RelayStatus {
+    const label = this.#config.labels[this.#state.at.index] ?? "";
+    switch (this.#state.kind) {
+      case "idle":
+        return { kind: "idle", label };
+      case "connecting":
+      case "offline":
+      case "waiting":
+        return { kind: "connecting", label };
+      case "open":
+        return { kind: "connected", label };
+      case "synced":
+        return { kind: "synced", label };
+      case "stopped":
+        return { kind: "stopped", label, reason: this.#state.reason };
+    }
+  }
+
+  #pinned(labels: readonly string[]): number | null {
+    const { pin, relays } = this.#options;
+    if (pin === undefined) return pinOfTab(relays, this.#environment);
+    if (pin === null) return null;
+    const index = labels.indexOf(pin);
+    if (index < 0) throw new TypeError(`No relay has the label "${pin}" to pin to; there are ${labels.join(", ")}.`);
+    return index;
+  }
+
+  /** Effects may lead to further events; those wait until the effects of this one are done. */
+  #handle(event: WalkerEvent): void {
+    this.#events.push(event);
+    if (this.#draining) return;
+    this.#draining = true;
+    try {
+      for (let next = this.#events.shift(); next !== undefined; next = this.#events.shift()) this.#apply(next);
+    } finally {
+      this.#draining = false;
+    }
+  }
+
+  #apply(event: WalkerEvent): void {
+    const { now, random } = this.#environment;
+    const before = this.status;
+    const { state, effects } = step(this.#state, event, { config: this.#config, now: now(), random: random() });
+    this.#state = state;
+    for (const effect of effects) this.#perform(effect);
+    const after = this.status;
+    if (before.kind !== after.kind || before.label !== after.label) this.#options.onStatus?.(after);
+  }
+
+  #perform(effect: Effect): void {
+    switch (effect.kind) {
+      case "adoptProbe":
+        return this.#adoptProbe();
+      case "cancelProbe":
+        this.#environment.clearTimeout(this.#probeTimer);
+        this.#probe = this.#hangUp(this.#probe);
+        return;
+      case "closeSocket":
+        this.#environment.clearTimeout(this.#connectTimer);
+        this.#active = this.#hangUp(this.#active);
+        return;
+      case "connect":
+        this.#environment.clearTimeout(this.#connectTimer);
+        this.#connectTimer = this.#environment.setTimeout(() => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }), effect.afterMs);
+        return;
+      case "emit":
+        this.#options.onTelemetry?.(effect.event);
+        return;
+      case "openSocket":
+        void this.#open(effect.index);
+        return;
+      case "probe":
+        this.#environment.clearTimeout(this.#probeTimer);
+        this.#probeTimer = this.#environment.setTimeout(() => void this.#openProbe(effect.index), effect.afterMs);
+        return;
+      case "refreshToken":
+        this.#tokens?.refresh(effect.required);
+        return;
+      case "stop":
+        // The state tells, by `onStatus`.
+        return;
+    }
+  }
+
+  /** Opens the connection to use. */
+  async #open(index: number): Promise<void> {
+    const line: Line = { connection: null, receiver: null };
+    this.#active = line;
+    try {
+      const token = (await this.#tokens?.token()) ?? null;
+      // Somebody may have hung up meanwhile.
+      if (this.#active === line) this.#dial(line, index, token);
+    } catch (error) {
+      if (this.#active === line) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
+    }
+  }
+
+  /** Looks whether an earlier entry works again. */
+  async #openProbe(index: number): Promise<void> {
+    const line: Line = { connection: null, receiver: null };
+    this.#probe = this.#hangUp(this.#probe);
+    this.#probe = line;
+    try {
+      const token = (await this.#tokens?.token()) ?? null;
+      if (this.#probe === line) this.#dial(line, index, token);
+    } catch {
+      this.#probeFailed(line);
+    }
+  }
+
+  /** A line may be the probe when it opens and the one in use when it ends. */
+  #dial(line: Line, index: number, token: string | null): void {
+    const { label, url } = this.#options.relays[index]!;
+    const failed = (trigger: FailTrigger) => {
+      if (line !== this.#active) this.#probeFailed(line);
+      else this.#handle(this.#environment.isOnline() ? { kind: "failed", trigger } : { kind: "offline" });
+    };
+    const target = { url: url + this.#options.address(), token };
+    try {
+      line.connection = new Connection(this.#environment, target, this.#times, {
+        failed,
+        opened: () => {
+          if (line === this.#active) this.#handle({ kind: "opened" });
+          line.receiver = this.#options.attach(this.#channel(line, label), line === this.#probe);
+        },
+        closed: (code) => this.#closed(line, label, code),
+        frame: (bytes) => line.receiver?.handleFrame(bytes),
+        text: (text) => line.receiver?.handleText(text),
+      });
+    } catch {
+      // A token with characters that a sub-protocol must not have, or a platform without sockets left.
+      failed("error_before_open");
+    }
+  }
+
+  #channel(line: Line, label: string): Channel {
+    return {
+      label,
+      send: (frame) => line.connection?.send(frame),
+      say: (message) => line.connection?.say(message),
+      fail: () => line.connection?.fail(),
+      synced: () => {
+        line.connection?.synced();
+        if (line === this.#active) this.#handle({ kind: "synced" });
+        else if (line === this.#probe) this.#handle({ kind: "probe_synced" });
+      },
+    };
+  }
+
+  #closed(line: Line, label: string, code: number): void {
+    this.#hangUp(line);
+    this.#options.onClose?.(label, code);
+    if (line === this.#active) this.#handle({ kind: "closed", code, offline: !this.#environment.isOnline() });
+    else this.#probeFailed(line);
+  }
+
+  #probeFailed(line: Line): void {
+    if (line !== this.#probe) return;
+    this.#probe = null;
+    this.#handle({ kind: "probe_failed" });
+  }
+
+  #adoptProbe(): void {
+    const old = this.#active;
+    this.#active = this.#probe;
+    this.#probe = null;
+    this.#hangUp(old);
+    this.#active?.receiver?.handleAdopt();
+  }
+
+  #hangUp(line: Line | null): null {
+    if (line === null) return null;
+    const { receiver } = line;
+    line.receiver = null;
+    receiver?.handleEnd();
+    line.connection?.end();
+    return null;
+  }
+}

@@ -1,0 +1,53 @@
+// Rules about the sources themselves, which no type says.
+import assert from "node:assert/strict";
+import { readFileSync, readdirSync } from "node:fs";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const FOLDER = fileURLToPath(new URL(".", import.meta.url));
+const SOURCES = readdirSync(FOLDER)
+  .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
+  .map((name) => ({ name, text: readFileSync(`${FOLDER}/${name}`, "utf8") }));
+/** Without comments, which may name anything. */
+const code = (text: string) => text.replaceAll(/^\s*(\/\/|\/?\*).*$/gm, "").replaceAll(/\/\/ .*$/gm, "");
+
+test("B09 only Yjs and y-protocols are imported, which the application brings", () => {
+  const tool = ["node:fs", "node:url"];
+  for (const { name, text } of SOURCES) {
+    const imports = [...text.matchAll(/from "([^"]+)"/g)].map((match) => match[1]!);
+    const allowed = (from: string) => from.startsWith("./") || from === "yjs" || from === "y-protocols/awareness" || (name === "check-relays.ts" && tool.includes(from));
+    assert.deepEqual(imports.filter((from) => !allowed(from)), [], name);
+  }
+  const { peerDependencies, dependencies } = JSON.parse(readFileSync(`${FOLDER}/../package.json`, "utf8"));
+  assert.deepEqual([Object.keys(peerDependencies), dependencies], [["y-protocols", "yjs"], undefined]);
+});
+
+test("the entry without Yjs does not reach Yjs", () => {
+  const reached = new Set<string>();
+  const visit = (name: string) => {
+    if (reached.has(name)) return;
+    reached.add(name);
+    const { text } = SOURCES.find((source) => source.name === name)!;
+    for (const [, from] of text.matchAll(/from "([^"]+)"/g)) from!.startsWith("./") ? visit(from!.slice(2)) : reached.add(from!);
+  };
+  visit("relay.ts");
+  assert.ok(reached.has("relay-walker.ts"));
+  assert.deepEqual([...reached].filter((name) => name.startsWith("y")), []);
+});
+
+test("time, chance and the console are taken from the environment, and nothing repeats by itself", () => {
+  const banned = [/\bsetInterval\b/, /\bDate\.now\b/, /\bMath\.random\b/, /(?<![.\w])setTimeout\(/, /\bconsole\./];
+  for (const { name, text } of SOURCES) {
+    if (name === "browser.ts" || name === "check-relays.ts") continue;
+    for (const pattern of banned) assert.doesNotMatch(code(text), pattern, name);
+  }
+});
+
+test("the walker is pure: it imports its own parts only", () => {
+  for (const { name, text } of SOURCES) {
+    if (!/^(relay-walker|walker-.*|close-codes)\.ts$/.test(name)) continue;
+    const imports = [...text.matchAll(/from "([^"]+)"/g)].map((match) => match[1]!);
+    assert.deepEqual(imports.filter((from) => !/^\.\/(relay-walker|walker-table|walker-moves|close-codes)\.ts$/.test(from)), [], name);
+    assert.doesNotMatch(code(text), /\b(async|await|globalThis|new Date)\b/, name);
+  }
+});
