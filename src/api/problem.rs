@@ -154,8 +154,6 @@ pub struct ProblemInfo {
     pub title: &'static str,
     /// What the client did, or what happened here.
     pub cause: &'static str,
-    /// What to do about it.
-    pub cure: &'static str,
 }
 
 /// The table of codes as Markdown, for `docs/API.md`.
@@ -163,7 +161,7 @@ pub struct ProblemInfo {
 pub fn markdown_table() -> String {
     let mut table = String::from("| code | status | cause | cure |\n| --- | --- | --- | --- |\n");
     for code in ProblemCode::ALL {
-        let ProblemInfo { name, status, cause, cure, .. } = code.info();
+        let (ProblemInfo { name, status, cause, .. }, cure) = (code.info(), code.cure());
         table.push_str(&format!("| `{name}` | {status} | {cause} | {cure} |\n"));
     }
     table
@@ -191,8 +189,17 @@ macro_rules! problem_codes {
             pub const fn info(self) -> &'static ProblemInfo {
                 match self {
                     $(Self::$variant => &ProblemInfo {
-                        name: $name, status: $status, title: $title, cause: $cause, cure: $cure,
+                        name: $name, status: $status, title: $title, cause: $cause,
                     },)*
+                }
+            }
+
+            /// What a client does about it. For the documents: not in the table, because a Worker
+            /// never shows it and would carry 2 KB of text.
+            #[must_use]
+            pub const fn cure(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $cure,)*
                 }
             }
         }
