@@ -273,18 +273,27 @@ describe("outages", { concurrency: 1 }, () => {
     assert.deepEqual(json.changes.map(({ kind, actor }) => [kind, actor]), [["update", "editor"]]);
   });
 
-  test("D4 N08 a relay that starts while the API is away lets people in, and refuses to serve what it could not load", async (t) => {
+  test("D4 N08 C.71 a relay that starts while the API is away lets people work together, and calls nothing complete", async (t) => {
     const relay = await start(t, { api: gate.url });
     const workspace = await relay.workspace();
     const token = await workspace.scope();
+    const open = async () => relay.opened(await FrameClient.open(`${workspace.url("d")}?token=${token}`));
+    const isStep2 = (frame) => frame.startsWith("0001");
     gate.shut();
     t.after(() => gate.open());
-    const client = relay.opened(await FrameClient.open(`${workspace.url("d")}?token=${token}`));
-    client.send(STEP_1);
-    assert.equal((await client.closing()).code, 1013);
-    assert.deepEqual(client.frames, []);
+    const a = await open();
+    a.send(STEP_1);
+    await until(() => a.frames.some(isStep1), "A is asked for what it has");
+    a.send(HI);
+    const b = await open();
+    b.send(STEP_1);
+    await until(() => b.frames.includes(HI), "B gets what A brought");
+    b.send(updateFrame(textUpdate(102, 3)));
+    await until(() => a.frames.some(isUpdate), "A gets what B types");
+    assert.deepEqual([...a.frames, ...b.frames].filter(isStep2), [], "nobody is told that this is all");
     gate.open();
-    await joined(workspace);
+    await until(() => [a, b].every(({ frames }) => frames.some(isStep2)), "the stored document is read");
+    await until(async () => (await workspace.text())?.length === 5, "and what they typed is stored");
   });
 
   test("D6 what was unsaved when the process was killed is stored by the next run, each row once", async (t) => {
