@@ -104,7 +104,7 @@ export async function withRelay(
   const [metrics, run] = [new Metrics(), "run"];
   const parting = new Parting(metrics);
   const url = `http://127.0.0.1:${api.addr.port}`;
-  const storage = new Storage(new ApiClient({ url, token: "service", log }), metrics);
+  const storage = new Storage(new ApiClient({ url, token: "service", log }), metrics, log);
   const host = new RoomHost({
     storage,
     parting,
@@ -212,7 +212,7 @@ export async function until(isSo: () => boolean, what: string): Promise<void> {
   }
 }
 
-/** Sends bytes over TCP and reads until the other side closes or the answer's head is whole. */
+/** Sends bytes over TCP and reads the answer: its head, and the body of a problem. */
 export async function rawRequest(port: number, head: string[]): Promise<string> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const limit = setTimeout(() => connection.close(), 5_000);
@@ -220,7 +220,7 @@ export async function rawRequest(port: number, head: string[]): Promise<string> 
     await connection.write(new TextEncoder().encode(`${head.join("\r\n")}\r\n\r\n`));
     const buffer = new Uint8Array(16_384);
     let text = "";
-    while (!text.includes("\r\n\r\n")) {
+    while (!text.includes("\r\n\r\n") || (text.includes("problem+json") && !text.trimEnd().endsWith("}"))) {
       const length = await connection.read(buffer);
       if (length === null) break;
       text += new TextDecoder().decode(buffer.subarray(0, length));

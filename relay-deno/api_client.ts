@@ -42,6 +42,8 @@ export interface ApiOptions {
 export class ApiClient {
   readonly #options: ApiOptions;
   readonly #waiting: (() => void)[] = [];
+  /** Calls in a row without an answer. An outage is two lines of the log, however long it is. */
+  #failures = 0;
   #free: number;
 
   constructor(options: ApiOptions) {
@@ -52,10 +54,7 @@ export class ApiClient {
   /** Makes a call; `undefined` when there is no answer in time. */
   async call(call: Call): Promise<Answer | undefined> {
     const signal = AbortSignal.timeout(call.deadline);
-    if (!await this.#enter(signal)) {
-      this.#options.log.warn("api_unreachable", { cause: "too many calls wait for the API already" });
-      return undefined;
-    }
+    if (!await this.#enter(signal)) return this.#failed("too many calls wait for it already");
     try {
       const { method, path, headers, body } = call;
       const response = await this.#fetch(path, {
@@ -65,6 +64,7 @@ export class ApiClient {
         ...(body === undefined ? {} : { body: body as Uint8Array<ArrayBuffer> }),
       });
       const bytes = new Uint8Array(await response.arrayBuffer());
+      this.#succeeded();
       return {
         status: response.status,
         headers: response.headers,
@@ -72,8 +72,7 @@ export class ApiClient {
         code: codeOf(response, bytes),
       };
     } catch (error) {
-      this.#options.log.warn("api_unreachable", { method: call.method, cause: messageOf(error) });
-      return undefined;
+      return this.#failed(messageOf(error));
     } finally {
       this.#leave();
     }
@@ -88,6 +87,16 @@ export class ApiClient {
     const headers = { ...init.headers, authorization: `Bearer ${this.#options.token}` };
     // The token is for this address alone: it follows no redirect.
     return fetch(`${this.#options.url}${path}`, { ...init, headers, redirect: "error" });
+  }
+
+  #failed(cause: string): undefined {
+    if (this.#failures === 0) this.#options.log.warn("api_unreachable", { cause });
+    this.#failures += 1;
+  }
+
+  #succeeded(): void {
+    if (this.#failures > 0) this.#options.log.info("api_reachable", { failed_calls: this.#failures });
+    this.#failures = 0;
   }
 
   /** Waits for a place. `false` when the deadline comes first. */

@@ -121,8 +121,11 @@ export class Feed {
 
   #failed(cause: string): Outcome {
     const wait = backoff(this.#failures, this.#options.retry);
+    // The first of a row: an outage fails again and again for the same reason.
+    if (this.#failures === 0 && !this.#stop.signal.aborted) {
+      this.#options.log.warn("feed_interrupted", { cause });
+    }
     this.#failures += 1;
-    if (!this.#stop.signal.aborted) this.#options.log.warn("feed_interrupted", { cause, retry_ms: wait });
     return { wait };
   }
 }

@@ -152,8 +152,8 @@ Deno.test("a storm of connections asks about their workspace once, and not again
   });
 });
 
-Deno.test("a relay that is full, or stops, refuses at the upgrade with 503", async () => {
-  await withRelay({ host: { maxSockets: 2, maxRooms: 1 } }, async ({ port, connect, host }) => {
+Deno.test("a relay that is full refuses at the upgrade with 503", async () => {
+  await withRelay({ host: { limits: { sockets: 2, rooms: 1 } } }, async ({ port, connect }) => {
     await connect("w");
     const refused = async (workspace: string) => {
       const head = [`GET /ws/${workspace}/d?token=${await scopeToken(workspace)} HTTP/1.1`, ...HANDSHAKE];
@@ -164,8 +164,29 @@ Deno.test("a relay that is full, or stops, refuses at the upgrade with 503", asy
     await refused("another");
     await connect("w");
     await refused("w");
-    host.isDraining = true;
-    await refused("w");
-    host.isDraining = false;
+  });
+});
+
+Deno.test("a workspace whose clients do not answer their close waits, and others do not", async () => {
+  await withRelay({ host: { limits: { parting: 3 } } }, async ({ port, parting }) => {
+    const silent: Deno.TcpConn[] = [];
+    const head = async (
+      workspace: string,
+    ) => [`GET /ws/${workspace}/d?token=${await scopeToken(workspace)} HTTP/1.1`, ...HANDSHAKE];
+    for (let count = 1; count <= 3; count += 1) {
+      const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+      silent.push(connection);
+      // A sync message that ends too early: closed with 4400.
+      const frame = [0x82, 0x81, 0, 0, 0, 0, 0];
+      await connection.write(new TextEncoder().encode(`${(await head("w")).join("\r\n")}\r\n\r\n`));
+      await connection.read(new Uint8Array(4096));
+      await connection.write(Uint8Array.from(frame));
+      await until(() => parting.count === count, "it is told to close");
+    }
+    assert.match(await rawRequest(port, await head("w")), /^HTTP\/1\.1 429 [^]*do not answer/);
+    assert.match(await rawRequest(port, await head("x")), /^HTTP\/1\.1 101 /);
+    for (const connection of silent) connection.close();
+    await until(() => parting.count === 0, "they are gone");
+    assert.match(await rawRequest(port, await head("w")), /^HTTP\/1\.1 101 /);
   });
 });

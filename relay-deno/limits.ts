@@ -22,11 +22,17 @@ export const MAX_STUCK_BYTES = 256 * 1024 * 1024;
 /** Bytes queued for a socket from which the room is told. A few frames are how a burst looks. */
 export const QUEUED_WORTH_TELLING = 1024 * 1024;
 
-/** Bytes in a socket's queue up to which it is told to close at once: they fit into the kernel's. */
-export const PARTING_QUEUE = 64 * 1024;
+/**
+ * Sockets of one workspace that were told to close and did not answer: twice a full room. Past it
+ * the workspace waits, so that whoever does this on purpose keeps nobody else out.
+ */
+export const MAX_PARTING = 1024;
+
+/** How long an accepted handshake may take until the socket is open, in ms. A cut one never is. */
+export const OPEN_DEADLINE = 5_000;
 
 /** How often sockets that are to be closed and have not taken everything are looked at, in ms. */
-export const PARTING_INTERVAL = 250;
+export const PARTING_INTERVAL = 20;
 
 /** Seconds until a silent connection counts as dead: a ping after half of it, the end after all of it. */
 export const IDLE_TIMEOUT = 30;
@@ -40,6 +46,9 @@ export const MAX_API_CALLS = 8;
 /** How long storage may take, in ms, waiting for a place included: the room gives up after 10 s. */
 export const STORAGE_DEADLINE = 8_000;
 
+/** After how long without the database people go on without it (D4), in ms: they notice about two seconds. */
+export const ALONE_AFTER = 2_000;
+
 /** How long an upgrade waits to learn whether the workspace is there, in ms. */
 export const LOOKUP_DEADLINE = 2_000;
 
@@ -47,7 +56,7 @@ export const LOOKUP_DEADLINE = 2_000;
 export const FEED_SILENCE = 60_000;
 
 /** Delays between two tries to open the feed, in ms, before jitter. */
-export const FEED_RETRY = { min: 500, max: 30_000 };
+export const FEED_RETRY = { min: 500, max: 10_000 };
 
 /** Largest event of the feed, in characters: a path has 512 bytes, an actor 128. */
 export const MAX_EVENT_LENGTH = 64 * 1024;
@@ -78,6 +87,9 @@ export const DRAIN_RESERVE = 500;
 
 /** How long a client may take to answer a close frame in a drain, in ms. */
 export const DRAIN_CLOSE_WAIT = 2_000;
+
+/** How soon after a signal another one is the same, in ms. Nobody decides twice as fast. */
+export const SIGNAL_ECHO = 200;
 
 /** Traps of the core after which the process ends: each leaks what its room held. */
 export const MAX_TRAPS = 3;

@@ -8,9 +8,9 @@
  */
 
 import { ConfigError, readConfig } from "./config.ts";
+import { SIGNAL_ECHO } from "./limits.ts";
 import { createLog, messageOf } from "./log.ts";
 import { startRelay } from "./relay.ts";
-import { KeyError } from "./verify.ts";
 
 const EXIT = { stopped: 0, failed: 1, misconfigured: 2, broken: 70 };
 
@@ -20,6 +20,7 @@ async function main(): Promise<void> {
     const config = readConfig((name) => Deno.env.get(name));
     log = createLog(config.label);
     let isStopping = false;
+    let signalledAt = 0;
     const stop = async (code: number) => {
       isStopping = true;
       // A window is a promise to whoever runs this, also when something in it hangs.
@@ -44,7 +45,11 @@ async function main(): Promise<void> {
     }
     for (const signal of STOP_SIGNALS) {
       Deno.addSignalListener(signal, () => {
+        // One Ctrl-C comes twice when a task runner forwards what the terminal sent to both.
+        const isEcho = Date.now() - signalledAt < SIGNAL_ECHO;
+        signalledAt = Date.now();
         if (!isStopping) return void stop(EXIT.stopped);
+        if (isEcho) return;
         relay.flushSpool();
         Deno.exit(EXIT.failed);
       });
@@ -55,7 +60,7 @@ async function main(): Promise<void> {
     for (const problem of error instanceof ConfigError ? error.problems : [messageOf(error)]) {
       log.error("start_failed", { cause: problem });
     }
-    Deno.exit(error instanceof ConfigError || error instanceof KeyError ? EXIT.misconfigured : EXIT.failed);
+    Deno.exit(error instanceof ConfigError ? EXIT.misconfigured : EXIT.failed);
   }
 }
 

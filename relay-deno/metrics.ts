@@ -60,62 +60,52 @@ type Series = [
 
 /** The text format of Prometheus. */
 export function renderMetrics(label: string, metrics: Metrics, gauges: Gauges): string {
-  const one = (value: number): [string, number][] => [["", value]];
-  const by = (name: string, counter: Map<string, number>): [string, number][] =>
-    [...counter].map(([value, count]) => [`,${name}="${value}"`, count]);
-  const directions = (incoming: number, outgoing: number): [string, number][] => [
-    [',direction="in"', incoming],
-    [',direction="out"', outgoing],
-  ];
-  const series: Series[] = [
-    ["connections", "gauge", "Open WebSockets.", one(gauges.connections)],
-    [
-      "connections_parting",
-      "gauge",
-      "WebSockets that are told to close and are still there.",
-      one(gauges.partingConnections),
-    ],
-    ["stuck_bytes", "gauge", "Bytes that those have not taken.", one(gauges.stuckBytes)],
-    ["rooms", "gauge", "Workspaces with somebody in them or something to save.", one(gauges.rooms)],
-    ["frames_total", "counter", "WebSocket frames.", directions(metrics.framesIn, metrics.framesOut)],
-    ["bytes_total", "counter", "Bytes of WebSocket frames.", directions(metrics.bytesIn, metrics.bytesOut)],
-    ["rejected_total", "counter", "Upgrades refused, by problem code.", by("code", metrics.rejected)],
-    ["closed_total", "counter", "WebSockets closed by the relay, by close code.", by("code", metrics.closed)],
-    ["flush_errors_total", "counter", "Saves that failed.", one(metrics.flushErrors)],
-    ["api_errors_total", "counter", "Calls to the API that failed, by call.", by("call", metrics.apiErrors)],
-    [
-      "feed_reconnects_total",
-      "counter",
-      "Times a change stream was opened again.",
-      one(metrics.feedReconnects),
-    ],
-    ["unsaved_age_seconds", "gauge", "Age of the oldest unsaved update.", one(gauges.unsavedAge)],
-    ["spool_rows", "gauge", "Unsaved updates in the spool.", one(gauges.spoolRows)],
-    [
+  return [...gaugeSeries(gauges), ...counterSeries(metrics)].map((series) => renderSeries(label, series))
+    .join("");
+}
+
+function gaugeSeries(gauges: Gauges): Series[] {
+  const gauge = (name: string, help: string, value: number): Series => [name, "gauge", help, [["", value]]];
+  return [
+    gauge("connections", "WebSockets, those on their way out included.", gauges.connections),
+    gauge("connections_parting", "WebSockets told to close that are still there.", gauges.partingConnections),
+    gauge("stuck_bytes", "Bytes that those have not taken.", gauges.stuckBytes),
+    gauge("rooms", "Workspaces with somebody in them or something to save.", gauges.rooms),
+    gauge("unsaved_age_seconds", "Age of the oldest unsaved update.", gauges.unsavedAge),
+    gauge("spool_rows", "Unsaved updates in the spool.", gauges.spoolRows),
+    gauge(
       "spool_refused_rows",
-      "gauge",
       "Updates in the spool that the API refused for good.",
-      one(gauges.spoolRefusedRows),
-    ],
-    ["spool_sent_total", "counter", "Updates of earlier runs that were saved.", one(metrics.spoolSent)],
-    [
-      "spool_refused_total",
-      "counter",
-      "Updates of earlier runs that were refused for good.",
-      one(metrics.spoolRefused),
-    ],
-    ["traps_total", "counter", "Rooms that ended because the core trapped.", one(metrics.traps)],
-    ["unhandled_errors_total", "counter", "Errors that nobody caught.", one(metrics.unhandledErrors)],
-    [
-      "loop_delay_seconds",
-      "gauge",
-      "Longest delay of the event loop since the last scrape.",
-      one(gauges.loopDelay),
-    ],
-    ["resident_bytes", "gauge", "Resident memory.", one(gauges.residentBytes)],
-    ["draining", "gauge", "1 while the relay stops.", one(gauges.draining ? 1 : 0)],
+      gauges.spoolRefusedRows,
+    ),
+    gauge("loop_delay_seconds", "Longest delay of the event loop since the last scrape.", gauges.loopDelay),
+    gauge("resident_bytes", "Resident memory.", gauges.residentBytes),
+    gauge("draining", "1 while the relay stops.", gauges.draining ? 1 : 0),
   ];
-  return series.map((entry) => renderSeries(label, entry)).join("");
+}
+
+function counterSeries(metrics: Metrics): Series[] {
+  const one = (name: string, help: string, value: number): Series => [name, "counter", help, [["", value]]];
+  const by = (name: string, help: string, key: string, counts: Iterable<[string, number]>): Series => {
+    return [name, "counter", help, [...counts].map(([value, count]) => [`,${key}="${value}"`, count])];
+  };
+  const ways = (
+    incoming: number,
+    outgoing: number,
+  ): [string, number][] => [["in", incoming], ["out", outgoing]];
+  return [
+    by("frames_total", "WebSocket frames.", "direction", ways(metrics.framesIn, metrics.framesOut)),
+    by("bytes_total", "Bytes of WebSocket frames.", "direction", ways(metrics.bytesIn, metrics.bytesOut)),
+    by("rejected_total", "Upgrades refused, by problem code.", "code", metrics.rejected),
+    by("closed_total", "WebSockets closed by the relay, by close code.", "code", metrics.closed),
+    by("api_errors_total", "Calls to the API that failed, by call.", "call", metrics.apiErrors),
+    one("flush_errors_total", "Saves that failed.", metrics.flushErrors),
+    one("feed_reconnects_total", "Times a change stream was opened again.", metrics.feedReconnects),
+    one("spool_sent_total", "Updates of earlier runs that were saved.", metrics.spoolSent),
+    one("spool_refused_total", "Updates of earlier runs that were refused for good.", metrics.spoolRefused),
+    one("traps_total", "Rooms that ended because the core trapped.", metrics.traps),
+    one("unhandled_errors_total", "Errors that nobody caught.", metrics.unhandledErrors),
+  ];
 }
 
 function renderSeries(label: string, [name, kind, help, values]: Series): string {

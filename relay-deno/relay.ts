@@ -5,11 +5,11 @@
  */
 
 import { ApiClient } from "./api_client.ts";
-import type { Config } from "./config.ts";
+import { type Config, ConfigError } from "./config.ts";
 import { Core, Gate, mergeUpdates } from "./core.ts";
 import { drain } from "./drain.ts";
 import { Handler } from "./handler.ts";
-import { SPOOL_RETRY } from "./limits.ts";
+import { ALONE_AFTER, SPOOL_RETRY } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import { LoopDelay, Metrics, renderMetrics } from "./metrics.ts";
 import { Parting } from "./parting.ts";
@@ -17,7 +17,7 @@ import { RoomHost } from "./room_host.ts";
 import { Spool } from "./spool.ts";
 import { SpoolDrain } from "./spool_drain.ts";
 import { Storage } from "./storage.ts";
-import { createVerifier } from "./verify.ts";
+import { createVerifier, type Verifier } from "./verify.ts";
 
 /** A running relay. */
 export interface Relay {
@@ -29,16 +29,22 @@ export interface Relay {
   flushSpool(): void;
 }
 
-/** Starts a relay. `onBroken` is told when the process has to end. Throws for a bad configuration. */
+/**
+ * Starts a relay. `onBroken` is told when the process has to end. Throws a {@link ConfigError} for
+ * what only the core and the platform can judge.
+ */
 export async function startRelay(
   config: Config,
   log: Log,
   onBroken: (cause: string) => void,
 ): Promise<Relay> {
+  const { gate, verify, coreConfig } = await judge(config);
   const [metrics, loop] = [new Metrics(), new LoopDelay()];
-  const gate = new Gate(config.origins);
-  const verify = await createVerifier(config.publicKey);
-  const storage = new Storage(new ApiClient({ url: config.apiUrl, token: config.apiToken, log }), metrics);
+  const storage = new Storage(
+    new ApiClient({ url: config.apiUrl, token: config.apiToken, log }),
+    metrics,
+    log,
+  );
   const parting = new Parting(metrics);
   const spooling = new Spooling(config.spoolDir, storage, metrics, log);
   const host = new RoomHost({
@@ -46,26 +52,24 @@ export async function startRelay(
     parting,
     metrics,
     log,
-    coreConfig: coreConfigOf(config),
+    coreConfig,
     maxFrameBytes: config.maxFrameBytes,
     run: spooling.run,
     onBroken,
     onAbandoned: () => void spooling.drain?.run(),
   });
   spooling.open((spool) => host.spool = spool);
-  const unready = () => host.isDraining ? "The relay is stopping." : spooling.problem;
-  const metricsText = () =>
-    renderMetrics(config.label, metrics, {
-      ...spooling.counts(),
-      connections: host.connections,
-      partingConnections: parting.count,
-      stuckBytes: parting.stuckBytes,
-      rooms: host.count,
-      unsavedAge: host.unsavedSince === undefined ? 0 : Math.max(0, Date.now() - host.unsavedSince) / 1000,
-      loopDelay: loop.takeLongest() / 1000,
-      residentBytes: Deno.memoryUsage().rss,
-      draining: host.isDraining,
-    });
+  const gauges = () => ({
+    ...spooling.counts(),
+    connections: host.connections,
+    partingConnections: parting.count,
+    stuckBytes: parting.stuckBytes,
+    rooms: host.count,
+    unsavedAge: Math.max(0, Date.now() - (host.unsavedSince ?? Date.now())) / 1000,
+    loopDelay: loop.takeLongest() / 1000,
+    residentBytes: Deno.memoryUsage().rss,
+    draining: host.isDraining,
+  });
   const handler = new Handler({
     gate,
     verify,
@@ -73,36 +77,44 @@ export async function startRelay(
     host,
     metrics,
     log,
-    unready,
-    metricsText: config.metrics ? metricsText : undefined,
+    unready: () => host.isDraining ? "The relay is stopping." : spooling.problem,
+    metricsText: config.metrics ? () => renderMetrics(config.label, metrics, gauges()) : undefined,
     dev: config.dev,
   });
-  const server = Deno.serve(
-    { hostname: config.host, port: config.port, onListen: () => {} },
-    (request) => handler.handle(request),
-  );
-  return {
-    port: server.addr.port,
-    metrics,
-    flushSpool: () => void host.spool?.flush(),
-    stop: async () => {
-      spooling.giveUp();
-      await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
-      loop.stop();
-    },
+  const serving = { hostname: config.host, port: config.port, onListen: () => {} };
+  const server = Deno.serve(serving, (request) => handler.handle(request));
+  const stop = async () => {
+    spooling.giveUp();
+    await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
+    loop.stop();
   };
+  return { port: server.addr.port, metrics, stop, flushSpool: () => void host.spool?.flush() };
 }
 
-/** What the core is told, checked here once rather than with the first connection. */
-function coreConfigOf(config: Config): string {
-  const text = JSON.stringify({
+/** Makes what the configuration describes, or throws one error about everything that is wrong. */
+async function judge(config: Config): Promise<{ gate: Gate; verify: Verifier; coreConfig: string }> {
+  const coreConfig = JSON.stringify({
     ...config.room,
     label: config.label,
     followsFeed: true,
+    aloneAfter: ALONE_AFTER,
     spool: config.spoolDir !== undefined,
   });
-  new Core(text).free();
-  return text;
+  const problems: string[] = [];
+  const named = async <T>(name: string, make: () => T | Promise<T>): Promise<T> => {
+    try {
+      return await make();
+    } catch (error) {
+      problems.push(`${name}: ${messageOf(error)}`);
+      return undefined as T;
+    }
+  };
+  const gate = await named("RELAY_ALLOWED_ORIGINS", () => new Gate(config.origins));
+  const verify = await named("RELAY_TOKEN_PUBLIC_KEY", () => createVerifier(config.publicKey));
+  // Tried here once rather than with the first connection.
+  await named("RELAY_ROOM_CONFIG", () => new Core(coreConfig).free());
+  if (problems.length > 0) throw new ConfigError(problems);
+  return { gate, verify, coreConfig };
 }
 
 /**

@@ -86,7 +86,7 @@ export class Room {
   /** Lets an open socket in. */
   enter(session: string, socket: WebSocket): void {
     const refusal = this.refuses(session);
-    if (refusal !== undefined) return this.#parts.parting.part(socket, TRY_LATER, refusal);
+    if (refusal !== undefined) return this.#parts.parting.part(socket, this.workspace, TRY_LATER, refusal);
     this.#run((core, now) => {
       const id = core.open(session, now);
       this.#sockets.set(id, socket);
@@ -94,7 +94,7 @@ export class Room {
       socket.addEventListener("close", () => this.#leave(id, socket));
     });
     // A core that trapped has not taken it in.
-    if (this.#isOver) this.#parts.parting.part(socket, RESTART, FAILED);
+    if (this.#isOver) this.#parts.parting.part(socket, this.workspace, RESTART, FAILED);
   }
 
   /** Connections. */
@@ -226,7 +226,7 @@ export class Room {
   #dismiss(id: number, code: number, reason: string): void {
     const socket = this.#sockets.get(id);
     this.#sockets.delete(id);
-    if (socket) this.#parts.parting.part(socket, code, reason);
+    if (socket) this.#parts.parting.part(socket, this.workspace, code, reason);
   }
 
   async #load(document: string, generation: number): Promise<void> {

@@ -6,7 +6,7 @@
  */
 
 import { Action, Core } from "./core.ts";
-import { MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS } from "./limits.ts";
+import { MAX_PARTING, MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS, OPEN_DEADLINE } from "./limits.ts";
 import { messageOf } from "./log.ts";
 import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER } from "./room.ts";
 import type { Spool } from "./spool.ts";
@@ -23,8 +23,18 @@ export interface HostParts extends RoomParts {
   readonly onBroken: (cause: string) => void;
   /** A room left unsaved updates in the spool. */
   readonly onAbandoned: () => void;
-  readonly maxSockets?: number;
-  readonly maxRooms?: number;
+  /** Other bounds than those of `limits.ts`, for tests. */
+  readonly limits?: Partial<HostLimits>;
+}
+
+/** How much the relay takes on. */
+export interface HostLimits {
+  readonly sockets: number;
+  readonly rooms: number;
+  /** Sockets of one workspace that do not answer their close. */
+  readonly parting: number;
+  /** Bytes that such sockets have not taken. */
+  readonly stuckBytes: number;
 }
 
 /** All rooms. */
@@ -34,6 +44,7 @@ export class RoomHost implements RoomOwner {
   /** Nobody is let in any more. */
   isDraining = false;
   readonly #parts: HostParts;
+  readonly #limits: HostLimits;
   readonly #rooms = new Map<string, Room>();
   #sockets = 0;
   #made = 0;
@@ -41,6 +52,13 @@ export class RoomHost implements RoomOwner {
 
   constructor(parts: HostParts) {
     this.#parts = parts;
+    const defaults = {
+      sockets: MAX_SOCKETS,
+      rooms: MAX_ROOMS,
+      parting: MAX_PARTING,
+      stuckBytes: MAX_STUCK_BYTES,
+    };
+    this.#limits = { ...defaults, ...parts.limits };
   }
 
   /** Whether the API confirmed the workspace while its room was live. */
@@ -50,44 +68,39 @@ export class RoomHost implements RoomOwner {
 
   /** Why a session is not let in, or undefined. Asked before the upgrade. */
   refuses(workspace: string, session: string): Refusal | undefined {
-    const full = (detail: string): Refusal => ({ code: "storage_unavailable", detail });
-    if (this.isDraining) return full("The relay is stopping; use the next one.");
-    if (this.#sockets >= (this.#parts.maxSockets ?? MAX_SOCKETS)) {
-      return full("The relay has no place left; use the next one.");
-    }
-    if (this.#parts.parting.stuckBytes > MAX_STUCK_BYTES) {
-      return full("The relay is short of memory; use the next one.");
-    }
+    const { parting } = this.#parts;
+    const full = (what: string): Refusal => ({
+      code: "storage_unavailable",
+      detail: `${what}; use the next relay.`,
+    });
+    if (this.#sockets >= this.#limits.sockets) return full("The relay has no place left");
+    if (parting.stuckBytes >= this.#limits.stuckBytes) return full("The relay is short of memory");
     const room = this.#rooms.get(workspace);
-    if (!room && this.#rooms.size >= (this.#parts.maxRooms ?? MAX_ROOMS)) {
-      return full("The relay has no place left for another workspace; use the next one.");
+    if (!room && this.#rooms.size >= this.#limits.rooms) {
+      return full("The relay has no place left for another workspace");
     }
-    const detail = room?.refuses(session);
+    const detail = parting.countOf(workspace) >= this.#limits.parting
+      ? "Too many connections of this workspace do not answer their close."
+      : room?.refuses(session);
     return detail === undefined ? undefined : { code: "rate_limited", detail };
   }
 
   /** Takes a socket whose upgrade is under way. */
   take(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
-    this.#sockets += 1;
-    let isGone = false;
-    const gone = () => {
-      if (isGone) return;
-      isGone = true;
-      this.#sockets -= 1;
+    let isCounted = false;
+    const count = (isHere: boolean) => {
+      // A close may come twice.
+      if (isHere !== isCounted) this.#sockets += isHere ? 1 : -1;
+      isCounted = isHere;
     };
-    socket.addEventListener("close", gone);
-    socket.addEventListener("error", () => {
-      // A handshake that failed is not followed by a close.
-      if (socket.readyState !== WebSocket.OPEN) gone();
-    });
+    count(true);
+    // The runtime says nothing of a handshake that was cut.
+    const limit = setTimeout(() => count(false), OPEN_DEADLINE);
+    socket.addEventListener("close", () => count(false));
     socket.addEventListener("open", () => {
-      if (this.isDraining) {
-        return this.#parts.parting.part(socket, RESTART, "the relay restarts; connect again");
-      }
-      const room = this.#room(workspace);
-      if (!room) return this.#parts.parting.part(socket, TRY_LATER, "the relay has no place left");
-      room.isKnown ||= isKnown;
-      room.enter(session, socket);
+      clearTimeout(limit);
+      count(true);
+      this.#admit(socket, workspace, session, isKnown);
     });
   }
 
@@ -141,10 +154,19 @@ export class RoomHost implements RoomOwner {
     if (cause !== undefined) this.#parts.onBroken(cause);
   }
 
+  #admit(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
+    const { parting } = this.#parts;
+    if (this.isDraining) return parting.part(socket, workspace, RESTART, "the relay restarts; connect again");
+    const room = this.#room(workspace);
+    if (!room) return parting.part(socket, workspace, TRY_LATER, "the relay has no place left");
+    room.isKnown ||= isKnown;
+    room.enter(session, socket);
+  }
+
   #room(workspace: string): Room | undefined {
     const found = this.#rooms.get(workspace);
     if (found) return found;
-    if (this.#rooms.size >= (this.#parts.maxRooms ?? MAX_ROOMS)) return undefined;
+    if (this.#rooms.size >= this.#limits.rooms) return undefined;
     this.#made += 1;
     const room = new Room(workspace, this.#made, this.#parts, this.spool, this);
     this.#rooms.set(workspace, room);

@@ -42,9 +42,15 @@ export interface SpoolRows {
   readonly updates: Uint8Array[];
 }
 
-type Step = { keep: KeptUpdate } | {
-  release: { room: number; workspace: string; document: string; through: number };
-};
+/** Updates to forget. */
+interface Release {
+  readonly room: number;
+  readonly workspace: string;
+  readonly document: string;
+  readonly through: number;
+}
+
+type Step = { keep: KeptUpdate; release?: undefined } | { keep?: undefined; release: Release };
 
 /** An open spool. */
 export class Spool {
@@ -58,6 +64,7 @@ export class Spool {
   readonly #log: Log;
   #steps: Step[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #isClosed = false;
   /** Rooms of this run that ended without saving everything. */
   readonly #abandoned = new Set<number>();
 
@@ -81,11 +88,13 @@ export class Spool {
 
   /** Forgets the updates of a room's document up to a number. */
   release(room: number, workspace: string, document: string, through: number): void {
-    // What is not written yet need not be written at all.
-    this.#steps = this.#steps.filter((step) =>
-      !("keep" in step) || step.keep.room !== room || step.keep.workspace !== workspace ||
-      step.keep.document !== document || step.keep.number > through
-    );
+    // What is not written yet need not be written at all; an earlier release is part of this one.
+    this.#steps = this.#steps.filter((step) => {
+      const { keep, release } = step;
+      const of = keep ?? release;
+      const isSame = of.room === room && of.workspace === workspace && of.document === document;
+      return !isSame || (keep !== undefined && keep.number > through);
+    });
     this.#add({ release: { room, workspace, document, through } });
   }
 
@@ -177,16 +186,19 @@ export class Spool {
   close(): void {
     this.flush();
     clearTimeout(this.#timer);
+    this.#isClosed = true;
     this.#database.close();
   }
 
   #add(step: Step): void {
+    // At the end of the process rooms still hear of what was saved.
+    if (this.#isClosed) return;
     this.#steps.push(step);
     this.#timer ??= setTimeout(() => this.flush(), SPOOL_BATCH);
   }
 
   #write(step: Step): void {
-    if ("keep" in step) {
+    if (step.keep) {
       const { room, workspace, document, epoch, author, number, update } = step.keep;
       this.#insert.run(this.run, room, workspace, document, epoch ?? null, author, number, update);
     } else {

@@ -54,7 +54,9 @@ inFolder("what is released before it is written is never written", (folder) => {
   spool.keep(kept(1, { document: "e" }));
   spool.release(1, "w", "d", 1);
   spool.close();
-  assert.deepEqual(leftIn(folder), [[2], [1]]);
+  spool.keep(kept(3));
+  spool.release(1, "w", "d", 3);
+  assert.deepEqual(leftIn(folder), [[2], [1]], "and nothing after the close");
 });
 
 inFolder("the file has a write-ahead log", (folder) => {

@@ -7,6 +7,7 @@
 
 import { type Answer, type ApiClient, encodePath, jsonOf } from "./api_client.ts";
 import { LOOKUP_DEADLINE, STORAGE_DEADLINE } from "./limits.ts";
+import type { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 
 /** Why storage did not do it; the room's own names. */
@@ -47,10 +48,12 @@ export type WorkspaceState = "there" | "missing" | "deleted" | "unknown";
 export class Storage {
   readonly #api: ApiClient;
   readonly #metrics: Metrics;
+  readonly #log: Log;
 
-  constructor(api: ApiClient, metrics: Metrics) {
+  constructor(api: ApiClient, metrics: Metrics, log: Log) {
     this.#api = api;
     this.#metrics = metrics;
+    this.#log = log;
   }
 
   /** Asks whether there is a workspace. */
@@ -60,7 +63,7 @@ export class Storage {
     if (answer?.status === 200) return "there";
     if (answer?.code === "workspace_not_found") return "missing";
     if (answer?.code === "workspace_deleted") return "deleted";
-    this.#failed("workspace");
+    this.#failed("workspace", answer);
     return "unknown";
   }
 
@@ -123,7 +126,7 @@ export class Storage {
   }
 
   #error(call: string, answer: Answer | undefined): StoreError {
-    this.#failed(call);
+    this.#failed(call, answer);
     if (answer?.code === "epoch_changed") return "epoch_changed";
     if (answer?.status === 413) return "too_large";
     // Only what the API says itself: a 404 of something in between deletes nothing.
@@ -131,8 +134,10 @@ export class Storage {
     return "unavailable";
   }
 
-  #failed(call: string): void {
+  #failed(call: string, answer: Answer | undefined): void {
     Metrics.count(this.#metrics.apiErrors, call);
+    // That there was no answer is logged by the client.
+    if (answer) this.#log.warn("api_error", { call, status: answer.status, code: answer.code });
   }
 }
 

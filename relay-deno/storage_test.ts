@@ -21,7 +21,7 @@ async function withApi(
   const api = new ApiClient({ url, token: "service-token", log, maxCalls });
   const metrics = new Metrics();
   try {
-    await test({ api, storage: new Storage(api, metrics), metrics, lines, url });
+    await test({ api, storage: new Storage(api, metrics, log), metrics, lines, url });
   } finally {
     await server.shutdown();
   }
@@ -149,9 +149,10 @@ Deno.test("an API that is away gives no answer, and the log does not quote the q
   });
   const lines: string[] = [];
   const log = createLog("deno", (line) => lines.push(line));
-  const storage = new Storage(new ApiClient({ url: gone, token: "service-token", log }), new Metrics());
+  const storage = new Storage(new ApiClient({ url: gone, token: "service-token", log }), new Metrics(), log);
   assert.equal(await storage.read("w", "d", 123), "unavailable");
-  assert.equal(lines.length, 1);
+  assert.equal(await storage.read("w", "d", 123), "unavailable");
+  assert.equal(lines.length, 1, "an outage is one line");
   assert.ok(!lines.join().includes("since=123") && !lines.join().includes("service-token"), lines.join());
 });
 

@@ -170,6 +170,8 @@ async function start(options) {
   scheduleCrons(config);
   const authority = `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const ready = { api: `http://${authority}`, relays: [{ label: config.vars.RELAY_LABEL, url: `ws://${authority}/ws` }] };
+  // For a relay of its own, which lets the same pages in.
+  if (options.tellOrigins) ready.origins = origins;
   if (options.workspace) {
     ready.workspace = options.workspace;
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { run } from "./check-relays.ts";
 import { MAX_RELAYS, RelayListError, checkRelayList, parseRelayList, pinOf } from "./relay-list.ts";
 
 const CF = { label: "cf", url: "wss://cf.relay.example.com/ws" };
@@ -23,12 +24,12 @@ function problemsOf(text: string | undefined): readonly string[] {
   throw new assert.AssertionError({ message: `accepted: ${text}` });
 }
 
-test("S2 a list keeps its order, whatever its labels are", () => {
+test("C.34 S2 a list keeps its order, whatever its labels are", () => {
   assert.deepEqual(parseRelayList(JSON.stringify([DENO, CF])), [DENO, CF]);
   assert.deepEqual(parseRelayList(JSON.stringify([CF, DENO])), [CF, DENO]);
 });
 
-test("S2 a third relay is one more entry, and other members of an entry are left out", () => {
+test("C.39 S2 a third relay is one more entry, and other members of an entry are left out", () => {
   const third = { label: "third", url: "wss://edge.example.net/realtime/ws" };
   assert.deepEqual(checkRelayList([CF, DENO, { ...third, note: 1 }]), [CF, DENO, third]);
 });
@@ -42,7 +43,7 @@ test("S2 ws: is for the loopback address only", () => {
   }
 });
 
-test("S2 every bad list is refused with its entry and a cure", () => {
+test("C.35 C.36 S2 every bad list is refused with its entry and a cure", () => {
   const one = (entry: unknown) => JSON.stringify([CF, entry]);
   const cases: [string | undefined, RegExp][] = [
     [undefined, /not set; set it to/],
@@ -69,13 +70,20 @@ test("S2 every bad list is refused with its entry and a cure", () => {
   for (const [text, expected] of cases) assert.match(problemsOf(text).join("\n"), expected, String(text));
 });
 
+test("C.38 S2 a host <vendor>.relay.<domain> has its vendor as label, so that telemetry names the host", () => {
+  for (const relay of [CF, DENO]) assert.equal(new URL(relay.url).hostname.split(".relay.")[0], relay.label);
+  assert.equal(checkRelayList([CF, DENO]).length, 2);
+  assert.match(problemsOf(JSON.stringify([{ ...CF, label: "deno" }])).join(), /entry 0: its host says "cf" and its label "deno"; make them equal/);
+  assert.equal(checkRelayList([{ label: "any", url: "wss://sync.example.com/ws" }]).length, 1, "other hosts have any label");
+});
+
 test("all problems are told at once, and none repeats a secret", () => {
   const problems = problemsOf('[{"label":"A","url":"wss://u:hunter2@h/ws"},{"label":"b","url":"ws://h/ws"},{}]');
   assert.deepEqual(problems.map((problem) => problem.slice(0, 7)), ["entry 0", "entry 0", "entry 1", "entry 2", "entry 2"]);
   assert.ok(!problems.join().includes("hunter2"));
 });
 
-test("S2 ?relay= pins by label, and an unknown label is told", () => {
+test("C.36 S2 ?relay= pins by label, and an unknown label is told", () => {
   const relays = [CF, DENO];
   assert.equal(pinOf("?a=1&relay=deno", relays), 1);
   assert.equal(pinOf("relay=cf", relays), 0);
@@ -84,7 +92,7 @@ test("S2 ?relay= pins by label, and an unknown label is told", () => {
   assert.deepEqual(pinOf("?relay=nope", relays), { unknown: "nope" });
 });
 
-test("yrelay-relays check fails a build with a message", () => {
+test("C.35 yrelay-relays check fails a build with a message", () => {
   const folder = mkdtempSync(join(tmpdir(), "relay-list-"));
   const run = (args: string[], list?: string) =>
     spawnSync(process.execPath, [TOOL, ...args], { env: { ...process.env, PUBLIC_RELAY_URLS: list }, encoding: "utf8", timeout: 20_000 });
@@ -98,6 +106,40 @@ test("yrelay-relays check fails a build with a message", () => {
     assert.equal(run(["check", join(folder, "list.json")]).status, 1);
     assert.match(run(["check", join(folder, "none.json")]).stderr, /cannot be read \(ENOENT\)/);
     assert.match(run([]).stderr, /^usage: /);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("C.37 one list, wherever it is kept: what the page is built with is what wrangler.toml has, or the build fails", () => {
+  const folder = mkdtempSync(join(tmpdir(), "relay-list-"));
+  const toml = join(folder, "wrangler.toml");
+  const list = JSON.stringify([CF, DENO]);
+  const write = (line: string) => writeFileSync(toml, `[vars]\nRELAY_LABEL = "cf"\n${line}\n[triggers]\n`);
+  const check = (list?: string) => run(["check", toml], { PUBLIC_RELAY_URLS: list });
+  try {
+    for (const line of [`PUBLIC_RELAY_URLS = '${list}' # in the order of preference`, `PUBLIC_RELAY_URLS=${JSON.stringify(list)}`]) {
+      write(line);
+      assert.deepEqual(run(["print", toml], {}), { code: 0, text: list });
+      assert.deepEqual([check().code, check(list).code, check(run(["print", toml], {}).text).code], [0, 0, 0]);
+    }
+    const drifts: [unknown, RegExp][] = [
+      [[DENO, CF], /entry 0 is "deno", in the file "cf"; build from .*wrangler\.toml/],
+      [[CF], /entry 1 is nothing, in the file "deno"/],
+      [[CF, DENO, { label: "third", url: "wss://x.example/ws" }], /entry 2 is "third", in the file nothing/],
+      [[CF, { ...DENO, url: "wss://deno.relay.example.org/ws" }], /entry 1, "deno", has another url/],
+    ];
+    for (const [other, expected] of drifts) {
+      const { code, text } = check(JSON.stringify(other));
+      assert.equal(code, 1);
+      assert.match(text, expected);
+    }
+    assert.equal(check("[]").code, 1, "a bad list is no mirror of a good one");
+    for (const line of ["", `PUBLIC_RELAY_URLS = '${list}'\nPUBLIC_RELAY_URLS = '${list}'`]) {
+      write(line);
+      assert.equal(check().code, 2);
+      assert.match(check().text, /has [02] lines PUBLIC_RELAY_URLS = '…'; have one/);
+    }
   } finally {
     rmSync(folder, { recursive: true });
   }

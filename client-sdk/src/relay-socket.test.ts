@@ -1,91 +1,15 @@
 // The walker's wiring against real sockets: a WebSocket server in this process that speaks the codes.
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
-import type { AddressInfo, Server, Socket } from "node:net";
-import { after, afterEach, describe, test } from "node:test";
+import { after, describe, test } from "node:test";
 import { fastEnvironment } from "../test/environment.ts";
-import type { TestEnvironment } from "../test/environment.ts";
 import { MiniRelay } from "../test/mini-relay.ts";
 import { pass, until } from "../test/waiting.ts";
-import type { Relay } from "./relay-list.ts";
-import { RelaySocket } from "./relay-socket.ts";
-import type { Channel, RelaySocketOptions, RelayStatus } from "./relay-socket.ts";
-import type { TelemetryEvent } from "./relay-walker.ts";
+import { cleanups, client, deadEntry, hangingEntry, isSynced, relay } from "../test/walker-client.ts";
+import type { Client } from "../test/walker-client.ts";
 import { TokenRefusedError } from "./token-source.ts";
 
-const cleanups: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
-});
-
-async function relay(label = "cf"): Promise<MiniRelay> {
-  const started = await MiniRelay.start(label);
-  cleanups.push(() => started.stop());
-  return started;
-}
-
-/** An entry where nothing listens. */
-async function deadEntry(label: string): Promise<Relay> {
-  const gone = await MiniRelay.start(label);
-  const { entry } = gone;
-  await gone.stop();
-  return entry;
-}
-
-/** An entry that takes connections and never answers a handshake; and how many there are. */
-async function hangingEntry(label: string): Promise<Relay & { open: () => number }> {
-  const sockets = new Set<Socket>();
-  const server: Server = createServer((socket) => {
-    sockets.add(socket.on("error", () => {}).on("close", () => sockets.delete(socket)));
-    // A socket that nobody reads does not notice its end.
-    socket.resume();
-  });
-  await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
-  cleanups.push(() => {
-    for (const socket of sockets) socket.destroy();
-    return new Promise((settle) => server.close(settle));
-  });
-  return { label, url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws`, open: () => sockets.size };
-}
-
-interface Client {
-  socket: RelaySocket;
-  statuses: RelayStatus[];
-  telemetry: TelemetryEvent[];
-  closes: number[];
-  channels: Channel[];
-  texts: string[];
-  environment: TestEnvironment;
-  advances(): string[];
-}
-
-/** A client whose connections count as synced once they are open, unless `sync` is false. */
-function client(relays: readonly Relay[], { sync = true, ...options }: Partial<RelaySocketOptions> & { sync?: boolean; environment?: TestEnvironment } = {}): Client {
-  const environment = (options.environment as TestEnvironment | undefined) ?? fastEnvironment();
-  const it: Omit<Client, "socket"> = { statuses: [], telemetry: [], closes: [], channels: [], texts: [], environment, advances: () => [] };
-  const socket = new RelaySocket({
-    relays,
-    address: () => "/w/d",
-    attach: (channel) => {
-      it.channels.push(channel);
-      if (sync) queueMicrotask(() => channel.synced());
-      return { handleFrame: () => {}, handleText: (text) => it.texts.push(text), handleAdopt: () => {}, handleEnd: () => {} };
-    },
-    onStatus: (status) => it.statuses.push(status),
-    onTelemetry: (event) => it.telemetry.push(event),
-    onClose: (_, code) => it.closes.push(code),
-    ...options,
-    environment,
-  });
-  cleanups.push(() => socket.destroy());
-  socket.connect();
-  return Object.assign(it, { socket, advances: () => it.telemetry.flatMap((event) => (event.name === "relay_advance" ? [`${event.fromLabel} ${event.toLabel} ${event.trigger}`] : [])) });
-}
-
-const isSynced = (label: string, it: Client) => () => it.socket.status.kind === "synced" && it.socket.status.label === label;
-
 describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
-  test("a refused port, then a relay that works", async () => {
+  test("N06 C.42 a refused port, then a relay that works", async () => {
     const cf = await relay("deno");
     const it = client([await deadEntry("cf"), cf.entry]);
     await until(isSynced("deno", it), "synced with deno");
@@ -93,7 +17,7 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
     assert.deepEqual(it.statuses.map(({ kind, label }) => `${kind} ${label}`), ["connecting cf", "connecting deno", "connected deno", "synced deno"]);
   });
 
-  test("a handshake that hangs is a failure after the open timeout", async () => {
+  test("N06 C.42 a handshake that hangs is a failure after the open timeout", async () => {
     const deno = await relay("deno");
     const hanging = await hangingEntry("cf");
     const it = client([hanging, deno.entry]);
@@ -103,13 +27,13 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
     assert.deepEqual(it.advances(), ["cf deno open_timeout"]);
   });
 
-  test("every entry fails: one cycle event for each cycle", async () => {
+  test("N06 C.44 every entry fails: one cycle event for each cycle", async () => {
     const it = client([await deadEntry("a"), await deadEntry("b")]);
     await until(() => it.telemetry.filter(({ name }) => name === "relay_cycle_all_failed").length === 2, "two cycles");
     assert.deepEqual(it.advances().map((advance) => advance.slice(0, 3)), ["a b", "b a", "a b", "b a"]);
   });
 
-  test("1006 twice advances, 1006-1000-1006 does not, 1012 stays", async () => {
+  test("N06 C.43 1006 twice advances, 1006-1000-1006 does not, 1012 stays", async () => {
     const [cf, deno] = [await relay("cf"), await relay("deno")];
     const script: (number | "reset")[] = ["reset", 1000, 1012, "reset"];
     cf.greet = ({ socket }, number) => {
@@ -134,7 +58,19 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
     assert.deepEqual(it.advances(), ["cf deno abnormal_closes"]);
   });
 
-  test("every code of the stop band stops, says why, and does not come back by itself", async () => {
+  test("C.40 two connections of one page have positions of their own", async () => {
+    const [cf, deno] = [await relay("cf"), await relay("deno")];
+    cf.greet = ({ socket }, number) => void (number > 1 && socket.once("message", () => socket.terminate()));
+    const environment = fastEnvironment();
+    const stays = client([cf.entry, deno.entry], { environment });
+    await until(isSynced("cf", stays), "one is on cf");
+    const goes = client([cf.entry, deno.entry], { environment });
+    const speak = () => goes.channels.at(-1)?.send(Uint8Array.of(9));
+    await until(() => (speak(), isSynced("deno", goes)()), "the other goes to deno");
+    assert.deepEqual([stays.advances(), goes.advances(), stays.socket.status], [[], ["cf deno abnormal_closes"], { kind: "synced", label: "cf" }]);
+  });
+
+  test("N06 every code of the stop band stops, says why, and does not come back by itself", async () => {
     const reasons: Record<number, string> = { 1009: "frame_too_large", 4400: "protocol_violation", 4403: "forbidden", 4404: "deleted", 4409: "epoch_changed", 4413: "document_too_large", 4450: "refused" };
     for (const [code, reason] of Object.entries(reasons)) {
       const cf = await relay("cf");
@@ -151,7 +87,7 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
     }
   });
 
-  test("4429 and 1013 come back to the same relay", async () => {
+  test("N06 4429 and 1013 come back to the same relay", async () => {
     const cf = await relay("cf");
     cf.greet = ({ socket }, number) => void (number <= 2 && socket.close(number === 1 ? 4429 : 1013));
     const it = client([cf.entry, await deadEntry("deno")]);
@@ -161,7 +97,7 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
 });
 
 describe("S2 pin over real sockets", { timeout: 60_000 }, () => {
-  test("?relay= pins through failures, without an event", async () => {
+  test("C.47 C.48 ?relay= pins through failures, without an event", async () => {
     const cf = await relay("cf");
     const dead = await deadEntry("deno");
     const it = client([cf.entry, dead], { environment: fastEnvironment({ search: "?x=1&relay=deno" }) });
@@ -178,15 +114,17 @@ describe("S2 pin over real sockets", { timeout: 60_000 }, () => {
     assert.equal(it.socket.status.label, "deno");
   });
 
-  test("the pin outlives the address within the tab; ?relay= ends it", async () => {
+  test("C.47 C.50 the pin outlives the address within the tab; ?relay= ends it", async () => {
     const kept = new Map<string, string>();
     const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value), removeItem: (key: string) => void kept.delete(key) };
     const relays = [(await relay("cf")).entry, (await relay("deno")).entry];
     const labelFor = (search: string) => client(relays, { environment: fastEnvironment({ search, storage }) }).socket.status.label;
-    assert.deepEqual(["", "?relay=deno", "", "?relay=", ""].map(labelFor), ["cf", "deno", "deno", "cf", "cf"]);
+    assert.deepEqual(["", "?relay=deno", "", "?relay=", "", "?relay=deno"].map(labelFor), ["cf", "deno", "deno", "cf", "cf", "deno"]);
+    const newTab = client(relays, { environment: fastEnvironment({ storage: { ...storage, getItem: () => null } }) });
+    assert.equal(newTab.socket.status.label, "cf", "the pin is not that of another tab");
   });
 
-  test("an unknown label warns once and is ignored; one that the code names is an error", async () => {
+  test("C.49 an unknown label warns once and is ignored; one that the code names is an error", async () => {
     const cf = await relay("cf");
     const environment = fastEnvironment({ search: "?relay=nope" });
     for (let count = 0; count < 2; count += 1) await until(isSynced("cf", client([cf.entry], { environment })), "synced with cf");

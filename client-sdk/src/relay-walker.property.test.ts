@@ -60,7 +60,7 @@ function walk(count: number, pinned: number | null, moments: readonly { event: W
 
 const emitted = (taken: Taken[]) => taken.flatMap(({ effects }) => effects.flatMap((effect) => (effect.kind === "emit" ? [effect.event] : [])));
 
-test("S1 the index stays in range, and moves by one forward or to an entry that was probed", () => {
+test("C.45 S1 the index stays in range, and moves by one forward or to an entry that was probed", () => {
   fc.assert(
     fc.property(COUNT, SEQUENCE, (count, moments) => {
       for (const { before, after, event } of walk(count, null, moments)) {
@@ -74,7 +74,7 @@ test("S1 the index stays in range, and moves by one forward or to an entry that 
   );
 });
 
-test("S1 each change of the index has one relay_advance with its labels, each wrap one cycle event, and nothing else has any", () => {
+test("C.44 C.46 S1 each change of the index has one relay_advance with its labels, each wrap one cycle event, and nothing else has any", () => {
   fc.assert(
     fc.property(COUNT, SEQUENCE, (count, moments) => {
       const taken = walk(count, null, moments);
@@ -98,7 +98,7 @@ test("S1 each change of the index has one relay_advance with its labels, each wr
   );
 });
 
-test("S2 pinned: no advance, no event, no probe, and every try goes to the pinned entry", () => {
+test("C.47 C.48 S2 pinned: no advance, no event, no probe, and every try goes to the pinned entry", () => {
   fc.assert(
     fc.property(COUNT, SEQUENCE, (count, moments) => {
       const pinned = count - 1;

@@ -138,11 +138,11 @@ test("S1 the transition table: every state, every event", () => {
 });
 
 describe("S1 advance", () => {
-  test("it starts at entry 0, without a delay", () => {
+  test("C.41 it starts at entry 0, without a delay", () => {
     assert.deepEqual(new Walk().apply(SAMPLE.start), [{ kind: "connect", index: 0, afterMs: 0 }]);
   });
 
-  test("each way to fail before the open advances once, and a fresh entry is tried at once", () => {
+  test("C.42 each way to fail before the open advances once, and a fresh entry is tried at once", () => {
     for (const trigger of ["close_before_open", "error_before_open", "open_timeout"] as const) {
       const walk = new Walk().started();
       const effects = walk.apply(SAMPLE.due, { kind: "failed", trigger });
@@ -155,7 +155,7 @@ describe("S1 advance", () => {
     }
   });
 
-  test("two abnormal closes in a row after an open advance; one does not", () => {
+  test("C.43 two abnormal closes in a row after an open advance; one does not", () => {
     const walk = new Walk().started();
     walk.apply(...OPEN_THEN(1006));
     assert.equal(walk.index, 0);
@@ -171,7 +171,7 @@ describe("S1 advance", () => {
     }
   });
 
-  test("1000 resets the count and keeps the position", () => {
+  test("C.43 C.45 1000 resets the count and keeps the position", () => {
     const walk = new Walk().started();
     walk.apply(...FAIL, ...OPEN_THEN(1006), ...OPEN_THEN(1000), ...OPEN_THEN(1006));
     assert.equal(walk.index, 1);
@@ -201,7 +201,7 @@ describe("S1 advance", () => {
     assert.equal(lost.index, 1);
   });
 
-  test("after the last it wraps to 0 with one cycle event, once for each cycle", () => {
+  test("C.44 after the last it wraps to 0 with one cycle event, once for each cycle", () => {
     const walk = new Walk().started();
     for (let tries = 0; tries < 9; tries += 1) walk.apply(...FAIL);
     assert.deepEqual([walk.index, walk.cycles, walk.advances.length], [0, 3, 9]);
@@ -214,7 +214,7 @@ describe("S1 advance", () => {
     assert.deepEqual([walk.index, walk.cycles, walk.advances.length], [0, 1, 0]);
   });
 
-  test("the position outlives a disconnect", () => {
+  test("C.45 the position outlives a disconnect", () => {
     const walk = new Walk().started();
     walk.apply(...FAIL, SAMPLE.due, SAMPLE.opened, SAMPLE.disconnect, SAMPLE.start);
     assert.equal(walk.index, 1);
@@ -228,7 +228,7 @@ describe("S1 advance", () => {
 });
 
 describe("S2 pin", () => {
-  test("100 failures: no advance, no cycle event, no probe", () => {
+  test("C.47 C.48 100 failures: no advance, no cycle event, no probe", () => {
     const walk = new Walk({ pinned: 1 }).started();
     for (let tries = 0; tries < 50; tries += 1) walk.apply(...FAIL, ...OPEN_THEN(1006));
     assert.equal(walk.index, 1);

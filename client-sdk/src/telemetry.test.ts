@@ -47,7 +47,7 @@ function telemetry(api: string, getToken = async () => "secret-token"): Telemetr
 const ADVANCE: TelemetryEvent = { name: "relay_advance", fromLabel: "cf", toLabel: "deno", trigger: "open_timeout", at: 5 };
 const CYCLE: TelemetryEvent = { name: "relay_cycle_all_failed", labels: ["cf", "deno"], at: 6 };
 
-test("C.46 events that come together go in one request, with labels and without a token", async () => {
+test("C.36 C.46 events that come together go in one request, with labels and without a token", async () => {
   const { api, posts } = await collector();
   const it = telemetry(api);
   it.record(ADVANCE);

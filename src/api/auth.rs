@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-use super::jwt;
+use super::jwt::{self, Claims};
 use super::limits::MIN_SECRET_BYTES;
 use super::path::{WorkspaceId, decode_segment};
 use super::problem::{Problem, ProblemCode};
@@ -109,6 +109,8 @@ pub enum AuthError {
     WrongAlgorithm,
     /// A good token for another purpose.
     WrongAudience,
+    /// A token of another issuer than the configured one.
+    WrongIssuer,
     /// A good scope token of another workspace (U07).
     WrongWorkspace,
 }
@@ -124,6 +126,7 @@ impl fmt::Display for AuthError {
             Self::NotYetValid => "The token is not valid yet.",
             Self::WrongAlgorithm => "The token is signed with another algorithm than this endpoint takes.",
             Self::WrongAudience => "The token is for another purpose.",
+            Self::WrongIssuer => "The token is of another issuer than this server takes.",
             Self::WrongWorkspace => "The token is for another workspace.",
         })
     }
@@ -142,7 +145,8 @@ impl From<AuthError> for Problem {
             | AuthError::Malformed
             | AuthError::Missing
             | AuthError::NotYetValid
-            | AuthError::WrongAlgorithm => ProblemCode::Unauthorized,
+            | AuthError::WrongAlgorithm
+            | AuthError::WrongIssuer => ProblemCode::Unauthorized,
         };
         Self::because(code, error.to_string())
     }
@@ -175,6 +179,8 @@ impl fmt::Debug for ApiSecret {
 /// Why configured key material cannot be used. Found at start, not at the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyError {
+    /// Not https, nor http on a loopback host.
+    NotAJwksUrl,
     /// Not 32 bytes in unpadded base64url.
     NotAKey,
     /// An HS256 secret needs 32 bytes: make one with `openssl rand -base64 32`.
@@ -184,6 +190,7 @@ pub enum KeyError {
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::NotAJwksUrl => "the address of a key set is https, or http on a loopback host",
             Self::NotAKey => "an Ed25519 key is 32 bytes in base64url without padding",
             Self::SecretTooShort => "an API secret has at least 32 bytes",
         })
@@ -192,13 +199,26 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// Checks an API token: signature, audience, times, subject and roles. `now_s` is in seconds.
+/// Checks an API token that is signed with the shared secret: signature, then what [`actor_of`] does.
 ///
 /// # Errors
 /// See [`AuthError`].
-pub fn verify_api_token(secret: &ApiSecret, token: &str, now_s: u64) -> Result<Actor, AuthError> {
-    let claims = jwt::open_hs256(token, &secret.0)?;
+pub fn verify_api_token(
+    secret: &ApiSecret,
+    issuer: Option<&str>,
+    token: &str,
+    now_s: u64,
+) -> Result<Actor, AuthError> {
+    actor_of(&jwt::open_hs256(token, &secret.0)?, issuer, now_s)
+}
+
+/// Checks the claims of an API token: audience, issuer if one is configured, times, subject and
+/// roles. `now_s` is in seconds.
+pub(super) fn actor_of(claims: &Claims, issuer: Option<&str>, now_s: u64) -> Result<Actor, AuthError> {
     claims.require_audience(API_AUDIENCE)?;
+    if issuer.is_some() && claims.optional_text("iss")? != issuer {
+        return Err(AuthError::WrongIssuer);
+    }
     let exp = claims.require_time(now_s)?;
     let sub = claims.subject()?.to_owned();
     let kind = ActorKind::parse(claims.text("kind")?).ok_or(AuthError::Malformed)?;
@@ -225,7 +245,7 @@ pub fn mint_api_token(secret: &ApiSecret, actor: &Actor) -> Result<String, AuthE
         "workspaces": Value::Object(roles.collect()),
     });
     let token = jwt::seal_hs256(&claims, &secret.0)?;
-    verify_api_token(secret, &token, 0).map(|_| token)
+    verify_api_token(secret, None, &token, 0).map(|_| token)
 }
 
 /// The `aud` of API tokens.
@@ -255,18 +275,18 @@ mod tests {
 
     fn sealed(claims: &serde_json::Value) -> Result<Actor, AuthError> {
         let token = jwt::seal_hs256(claims, &secret().0).unwrap();
-        verify_api_token(&secret(), &token, NOW)
+        verify_api_token(&secret(), None, &token, NOW)
     }
 
     #[test]
     fn a1_a_minted_token_gives_back_its_actor() {
         let actor = actor(&[("w1", Role::Editor), ("*", Role::Viewer)]);
         let token = mint_api_token(&secret(), &actor).unwrap();
-        assert_eq!(verify_api_token(&secret(), &token, NOW), Ok(actor));
-        assert_eq!(verify_api_token(&secret(), &token, NOW + 10), Err(AuthError::Expired));
+        assert_eq!(verify_api_token(&secret(), None, &token, NOW), Ok(actor));
+        assert_eq!(verify_api_token(&secret(), None, &token, NOW + 10), Err(AuthError::Expired));
         let other = ApiSecret::new(&[6; 32]).unwrap();
         // A wrong signature is told first: an expired forgery does not ask for a fresh token.
-        assert_eq!(verify_api_token(&other, &token, NOW + 10), Err(AuthError::BadSignature));
+        assert_eq!(verify_api_token(&other, None, &token, NOW + 10), Err(AuthError::BadSignature));
     }
 
     #[test]
@@ -312,6 +332,27 @@ mod tests {
             assert_eq!(with(aud.into()), Err(AuthError::WrongAudience), "{aud}");
         }
         assert_eq!(with(serde_json::json!([])), Err(AuthError::WrongAudience));
+    }
+
+    #[test]
+    fn a1_a_configured_issuer_is_compared_exactly() {
+        let with = |iss: serde_json::Value, issuer| {
+            let claims = serde_json::json!({
+                "aud": "yrelay", "sub": "a", "kind": "human", "exp": NOW + 1, "workspaces": {}, "iss": iss
+            });
+            let token = jwt::seal_hs256(&claims, &secret().0).unwrap();
+            verify_api_token(&secret(), issuer, &token, NOW).map(|_| ())
+        };
+        let idp = "https://idp.example/";
+        assert_eq!((with(idp.into(), Some(idp)), with(idp.into(), None)), (Ok(()), Ok(())));
+        for other in ["https://idp.example", "https://idp.example/x", ""] {
+            assert_eq!(with(other.into(), Some(idp)), Err(AuthError::WrongIssuer), "{other}");
+        }
+        assert_eq!(with(serde_json::json!([idp]), Some(idp)), Err(AuthError::Malformed));
+        let mut actor = actor(&[]);
+        actor.exp = NOW + 1;
+        let token = mint_api_token(&secret(), &actor).unwrap();
+        assert_eq!(verify_api_token(&secret(), Some(idp), &token, NOW), Err(AuthError::WrongIssuer));
     }
 
     #[test]

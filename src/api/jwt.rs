@@ -1,8 +1,8 @@
-//! A strict reader and writer of compact JSON Web Tokens, for exactly two algorithms.
+//! A strict reader and writer of compact JSON Web Tokens, for exactly four algorithms.
 //!
 //! It is small on purpose: three segments of unpadded base64url, one pinned algorithm for each
-//! key, the signature before the claims, and no header that could name another key. HS256 is
-//! computed here; Ed25519 is computed by the shell's platform, which has it built in, so this
+//! key, the signature before the claims, and no header that could bring a key of its own. HS256 is
+//! computed here; the others are computed by the shell's platform, which has them built in, so this
 //! module only takes such tokens apart and puts them together. Why no ready-made reader: see
 //! `Cargo.toml`.
 
@@ -12,15 +12,20 @@ use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::auth::AuthError;
+use super::jwks::KeyId;
 use super::limits::{MAX_SUBJECT_BYTES, MAX_TOKEN_BYTES, NOT_BEFORE_LEEWAY_SECONDS};
 
 /// How a token is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub enum Algorithm {
     /// EdDSA over Ed25519.
     Ed25519,
+    /// ECDSA over P-256 with SHA-256.
+    Es256,
     /// HMAC with SHA-256.
     Hs256,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    Rs256,
 }
 
 /// A token of the right form and algorithm, whose signature nobody has checked.
@@ -33,8 +38,36 @@ pub(super) struct Unverified<'a> {
 }
 
 impl<'a> Unverified<'a> {
-    /// Takes a token apart.
+    /// Takes a token apart that one key of one algorithm has to have signed.
     pub(super) fn read(token: &'a str, algorithm: Algorithm) -> Result<Self, AuthError> {
+        let (unverified, header) = Self::parse(token)?;
+        check_header(&header, &["JWT"])?;
+        match algorithm_of(&header)? {
+            alg if alg == algorithm.name() => Ok(unverified),
+            _ => Err(AuthError::WrongAlgorithm),
+        }
+    }
+
+    /// Takes a token apart that a key of a set has to have signed, and says which: `kid` selects
+    /// among the configured keys, and `alg` has to be that of the key. Such tokens may also be of the
+    /// type of RFC 9068.
+    pub(super) fn of_key_set(token: &'a str) -> Result<(Self, KeyId), AuthError> {
+        let (unverified, header) = Self::parse(token)?;
+        check_header(&header, &["JWT", "at+jwt"])?;
+        let alg = algorithm_of(&header)?;
+        let algorithm = [Algorithm::Ed25519, Algorithm::Es256, Algorithm::Rs256]
+            .into_iter()
+            .find(|algorithm| algorithm.name() == alg)
+            .ok_or(AuthError::WrongAlgorithm)?;
+        let kid = match header.get("kid") {
+            None => None,
+            Some(Value::String(kid)) => Some(kid.clone()),
+            Some(_) => return Err(AuthError::Malformed),
+        };
+        Ok((unverified, KeyId { kid, algorithm }))
+    }
+
+    fn parse(token: &'a str) -> Result<(Self, Map<String, Value>), AuthError> {
         if token.is_empty() {
             return Err(AuthError::Missing);
         }
@@ -43,8 +76,8 @@ impl<'a> Unverified<'a> {
         }
         let (message, signature) = token.rsplit_once('.').ok_or(AuthError::Malformed)?;
         let (header, claims) = message.split_once('.').ok_or(AuthError::Malformed)?;
-        check_header(&decode_object(header)?, algorithm)?;
-        Ok(Self { message, signature: decode(signature)?, claims })
+        let header = decode_object(header)?;
+        Ok((Self { message, signature: decode(signature)?, claims }, header))
     }
 
     /// The claims. Nothing of them may leave the process before the signature is known to be good.
@@ -144,10 +177,12 @@ pub(super) fn is_subject(sub: &str) -> bool {
 
 impl Algorithm {
     /// The `alg` of its tokens.
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Ed25519 => "EdDSA",
+            Self::Es256 => "ES256",
             Self::Hs256 => "HS256",
+            Self::Rs256 => "RS256",
         }
     }
 }
@@ -158,18 +193,16 @@ fn mac(secret: &[u8], message: &[u8]) -> Result<Hmac<Sha256>, AuthError> {
     Ok(mac)
 }
 
-/// Hints at keys (`jwk`, `jku`, `kid`, `x5c`) are ignored. `crit` lists extensions that a reader
-/// has to know to be allowed to accept the token: we know none.
-fn check_header(header: &Map<String, Value>, algorithm: Algorithm) -> Result<(), AuthError> {
+/// Keys that a token brings along (`jwk`, `jku`, `x5c`) are ignored. `crit` lists extensions that a
+/// reader has to know to be allowed to accept the token: we know none.
+fn check_header(header: &Map<String, Value>, types: &[&str]) -> Result<(), AuthError> {
     let typ = header.get("typ").map_or(Some("JWT"), Value::as_str);
-    if header.contains_key("crit") || !typ.is_some_and(|typ| typ.eq_ignore_ascii_case("JWT")) {
-        return Err(AuthError::Malformed);
-    }
-    match header.get("alg").and_then(Value::as_str) {
-        Some(alg) if alg == algorithm.name() => Ok(()),
-        Some(_) => Err(AuthError::WrongAlgorithm),
-        None => Err(AuthError::Malformed),
-    }
+    let known = typ.is_some_and(|typ| types.iter().any(|known| typ.eq_ignore_ascii_case(known)));
+    if known && !header.contains_key("crit") { Ok(()) } else { Err(AuthError::Malformed) }
+}
+
+fn algorithm_of(header: &Map<String, Value>) -> Result<&str, AuthError> {
+    header.get("alg").and_then(Value::as_str).ok_or(AuthError::Malformed)
 }
 
 fn decode(segment: &str) -> Result<Vec<u8>, AuthError> {

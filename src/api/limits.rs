@@ -29,6 +29,27 @@ pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
 /// Bytes of an HS256 secret, at least: as many as the hash puts out (RFC 7518, section 3.2).
 pub const MIN_SECRET_BYTES: usize = 32;
 
+/// Bits of an RSA key, at least (NIST SP 800-131A).
+pub const MIN_RSA_BITS: usize = 2048;
+
+/// Keys of a set that are looked at; providers publish two to four.
+pub const MAX_JWKS_KEYS: usize = 16;
+
+/// Bytes of a key set: sixteen RSA keys with their certificates are some 50 KB.
+pub const MAX_JWKS_BYTES: usize = 128 * 1024;
+
+/// How long fetched keys are used. A key that the provider withdrew is good for as long.
+pub const JWKS_FRESH_MS: u64 = 10 * 60 * 1000;
+
+/// How long a fetch may take; callers wait for it.
+pub const JWKS_FETCH_MS: u64 = 3_000;
+
+/// How often an unknown key name may cause a fetch: anybody can invent names.
+pub const JWKS_REFETCH_MS: u64 = 30_000;
+
+/// How long nobody tries again after a fetch failed: a provider that is down is not helped by more.
+pub const JWKS_PAUSE_MS: u64 = 2_000;
+
 /// Seconds a scope token lives (A2). Revocation takes this long at worst (A4).
 pub const SCOPE_TOKEN_SECONDS: u64 = 600;
 

@@ -34,7 +34,9 @@ impl Problem {
     #[must_use]
     pub const fn new(code: ProblemCode) -> Self {
         let retry_after = match code {
-            ProblemCode::RateLimited | ProblemCode::StorageUnavailable => Some(DEFAULT_RETRY_SECONDS),
+            ProblemCode::KeysUnavailable | ProblemCode::RateLimited | ProblemCode::StorageUnavailable => {
+                Some(DEFAULT_RETRY_SECONDS)
+            }
             _ => None,
         };
         Self { code, detail: String::new(), extra: BTreeMap::new(), retry_after, allow: None, clock: None }
@@ -152,8 +154,6 @@ pub struct ProblemInfo {
     pub title: &'static str,
     /// What the client did, or what happened here.
     pub cause: &'static str,
-    /// What to do about it.
-    pub cure: &'static str,
 }
 
 /// The table of codes as Markdown, for `docs/API.md`.
@@ -161,7 +161,7 @@ pub struct ProblemInfo {
 pub fn markdown_table() -> String {
     let mut table = String::from("| code | status | cause | cure |\n| --- | --- | --- | --- |\n");
     for code in ProblemCode::ALL {
-        let ProblemInfo { name, status, cause, cure, .. } = code.info();
+        let (ProblemInfo { name, status, cause, .. }, cure) = (code.info(), code.cure());
         table.push_str(&format!("| `{name}` | {status} | {cause} | {cure} |\n"));
     }
     table
@@ -189,8 +189,17 @@ macro_rules! problem_codes {
             pub const fn info(self) -> &'static ProblemInfo {
                 match self {
                     $(Self::$variant => &ProblemInfo {
-                        name: $name, status: $status, title: $title, cause: $cause, cure: $cure,
+                        name: $name, status: $status, title: $title, cause: $cause,
                     },)*
+                }
+            }
+
+            /// What a client does about it. For the documents: not in the table, because a Worker
+            /// never shows it and would carry 2 KB of text.
+            #[must_use]
+            pub const fn cure(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $cure,)*
                 }
             }
         }
@@ -282,6 +291,9 @@ problem_codes! {
     Internal "internal" 500 "Internal error",
         "A defect of this server.",
         "Retry once with the same `Idempotency-Key`, then report it.";
+    KeysUnavailable "keys_unavailable" 503 "Keys unavailable",
+        "The keys of the issuer of API tokens could not be fetched, so nothing is known about this token.",
+        "Retry after `Retry-After` seconds with the same token; the operator looks at `API_JWKS_URL`.";
     StorageUnavailable "storage_unavailable" 503 "Storage unavailable",
         "The database did not answer in time. A write may or may not have happened.",
         "Retry after `Retry-After` seconds with the same `Idempotency-Key`.";

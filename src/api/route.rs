@@ -85,6 +85,12 @@ impl Route {
         }
     }
 
+    /// Whether the caller shows an API token. The open routes need none, and a relay takes a scope token.
+    #[must_use]
+    pub const fn needs_api_token(&self) -> bool {
+        !matches!(self, Self::Health | Self::OpenApi | Self::Ready | Self::Relay(..))
+    }
+
     /// The workspace the route is about, for the check of the caller's role.
     #[must_use]
     pub const fn workspace(&self) -> Option<&WorkspaceId> {
@@ -361,5 +367,15 @@ mod tests {
     fn a_route_names_its_workspace_for_the_role_check() {
         assert_eq!(route("GET", "/ws/w/doc").unwrap().workspace(), Some(&id("w")));
         assert_eq!(route("POST", "/api/workspaces").unwrap().workspace(), None);
+    }
+
+    #[test]
+    fn a1_only_the_open_routes_and_relays_need_no_api_token() {
+        for open in ["/healthz", "/readyz", "/api/openapi.json", "/ws/w", "/ws/w/d"] {
+            assert!(!route("GET", open).unwrap().needs_api_token(), "{open}");
+        }
+        for closed in ["/api/relays", "/api/workspaces/w", "/api/workspaces/w/changes/stream"] {
+            assert!(route("GET", closed).unwrap().needs_api_token(), "{closed}");
+        }
     }
 }

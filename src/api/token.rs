@@ -11,7 +11,7 @@ use std::fmt;
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde_json::json;
 
-use super::auth::{Actor, ApiSecret, AuthError, KeyError, verify_api_token};
+use super::auth::{Actor, AuthError, KeyError};
 use super::jwt::{self, Algorithm, Unverified};
 use super::limits::SCOPE_TOKEN_SECONDS;
 use super::path::WorkspaceId;
@@ -211,18 +211,15 @@ impl fmt::Debug for UnverifiedScope {
     }
 }
 
-/// The answer to a relay upgrade whose token failed. Where the API secret is at hand (the Worker,
-/// not a relay elsewhere), a caller who offers a good API token is told that this is the wrong
-/// kind, with 403 and not 401: an agent that tries its only token must not fetch it again (W10).
+/// The answer to a relay upgrade whose token failed. Where API tokens can be verified (the Worker, not
+/// a relay elsewhere), a caller who offers a good one is told that this is the wrong kind, with 403
+/// and not 401: an agent that tries its only token must not fetch it again (W10).
 #[must_use]
-pub fn refuse_upgrade(error: AuthError, token: &str, secret: &ApiSecret, now_s: u64) -> Problem {
-    match error {
-        AuthError::WrongAlgorithm => match verify_api_token(secret, token, now_s) {
-            Ok(Actor { kind: ActorKind::Agent, .. }) => AuthError::AgentOnRelay.into(),
-            Ok(_) => AuthError::WrongAudience.into(),
-            Err(_) => error.into(),
-        },
-        _ => error.into(),
+pub fn refuse_upgrade(refusal: Problem, holder: Option<ActorKind>) -> Problem {
+    match holder {
+        Some(ActorKind::Agent) => AuthError::AgentOnRelay.into(),
+        Some(_) => AuthError::WrongAudience.into(),
+        None => refusal,
     }
 }
 
@@ -278,7 +275,7 @@ mod tests {
     use ed25519_dalek::{Signature, Signer, SigningKey};
 
     use super::*;
-    use crate::api::auth::mint_api_token;
+    use crate::api::auth::{ApiSecret, mint_api_token, verify_api_token};
 
     const NOW: u64 = 1_796_000_000;
     const SEED: &str = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A";
@@ -352,7 +349,7 @@ mod tests {
         let other = SigningKey::from_bytes(&[9; 32]);
         assert_eq!(verify_with(&other, &token, Purpose::Relay, NOW), Err(AuthError::BadSignature));
         let secret = ApiSecret::new(&[5; 32]).unwrap();
-        assert_eq!(verify_api_token(&secret, &token, NOW), Err(AuthError::WrongAlgorithm));
+        assert_eq!(verify_api_token(&secret, None, &token, NOW), Err(AuthError::WrongAlgorithm));
         let api = mint_api_token(&secret, &actor(ActorKind::Human)).unwrap();
         assert_eq!(verify(&api, Purpose::Relay, NOW), Err(AuthError::WrongAlgorithm));
     }
@@ -369,11 +366,12 @@ mod tests {
         let secret = ApiSecret::new(&[5; 32]).unwrap();
         let api = mint_api_token(&secret, &agent).unwrap();
         for token in [stream, api] {
-            let error = verify(&token, Purpose::Relay, NOW).unwrap_err();
-            assert_eq!(refuse_upgrade(error, &token, &secret, NOW).status(), 403);
+            let refusal = Problem::from(verify(&token, Purpose::Relay, NOW).unwrap_err());
+            let holder = verify_api_token(&secret, None, &token, NOW).ok();
+            assert_eq!(refuse_upgrade(refusal, holder.map(|actor| actor.kind)).status(), 403);
         }
-        let none = refuse_upgrade(AuthError::WrongAlgorithm, "eyJhbGciOiJub25lIn0.e30.", &secret, NOW);
-        assert_eq!(none.status(), 401);
+        let refused = |holder| refuse_upgrade(AuthError::WrongAlgorithm.into(), holder).status();
+        assert_eq!((refused(None), refused(Some(ActorKind::Human))), (401, 403));
     }
 
     #[test]

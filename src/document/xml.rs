@@ -51,7 +51,8 @@ fn element(
     name: &str,
     depth: usize,
 ) -> Result<String, DocumentError> {
-    let name = name.to_lowercase();
+    // As Yjs does for every name that a schema has; the tables for all of Unicode are 18 KB of wasm.
+    let name = name.to_ascii_lowercase();
     let mut text = String::new();
     push_all(&mut text, &["<", &name]);
     let mut attributes = Vec::new();

@@ -9,7 +9,9 @@ use worker::{Env, Stub};
 
 use super::crypto::ScopeKeys;
 use super::db::{Database, Db};
-use crate::api::auth::ApiSecret;
+use super::issuer::Issuer;
+use crate::api::auth::{Actor, ApiSecret, AuthError, verify_api_token};
+use crate::api::jwks::{JwksUrl, UnverifiedApiToken};
 use crate::api::origin::OriginList;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::token::{ScopeClaims, ScopeSeed, UnverifiedScope, scope_token_input, seal_scope_token};
@@ -23,6 +25,10 @@ const DB: &str = "DB";
 const ROOM: &str = "ROOM";
 /// Secret of API tokens (HS256), at least 32 bytes.
 const API_JWT_SECRET: &str = "API_JWT_SECRET";
+/// Address of the public keys of an issuer of API tokens (JWKS).
+const API_JWKS_URL: &str = "API_JWKS_URL";
+/// The `iss` that API tokens have to have, if there is one.
+const API_TOKEN_ISSUER: &str = "API_TOKEN_ISSUER";
 /// Seed of the key that signs scope tokens: 32 bytes in base64url.
 const SCOPE_SIGNING_KEY: &str = "SCOPE_SIGNING_KEY";
 /// This relay's label in the relay list.
@@ -37,8 +43,12 @@ const PLAN: &str = "PLAN";
 /// What the Worker is configured with. Read once an isolate.
 #[derive(Debug)]
 pub struct Config {
-    /// `None` when the secret is missing or too short; every authenticated call is a 500 then.
-    pub api_secret: Option<ApiSecret>,
+    /// `None` when the secret is missing or too short.
+    api_secret: Option<ApiSecret>,
+    /// `None` without one, `Some(None)` for an address that cannot be used.
+    issuer: Option<Option<Issuer>>,
+    /// What `iss` has to be.
+    issuer_name: Option<String>,
     /// Who may call from a browser.
     pub origins: OriginList,
     /// Whether the development routes are open.
@@ -70,8 +80,17 @@ impl Config {
         if let Err(error) = &origins {
             worker::console_error!("{ALLOWED_ORIGINS}: {error}; no origin is allowed");
         }
+        let issuer = var(API_JWKS_URL).filter(|url| !url.is_empty()).map(|url| match JwksUrl::parse(&url) {
+            Ok(url) => Some(Issuer::new(url)),
+            Err(error) => {
+                worker::console_error!("{API_JWKS_URL}: {error}; tokens of its issuer get a 500");
+                None
+            }
+        });
         Self {
             api_secret,
+            issuer,
+            issuer_name: var(API_TOKEN_ISSUER).filter(|name| !name.is_empty()),
             origins: origins.unwrap_or_default(),
             dev_mode: var(DEV_MODE).as_deref() == Some("1"),
             seed,
@@ -106,9 +125,22 @@ impl Config {
         if self.free_plan { 2 } else { 40 }
     }
 
-    /// The secret of API tokens.
-    pub fn api_secret(&self) -> Result<&ApiSecret, Problem> {
-        self.api_secret.as_ref().ok_or_else(|| misconfigured(API_JWT_SECRET))
+    /// Who an API token speaks for (A1): one of the issuer's algorithms is verified with its keys, and
+    /// nothing else is; HS256 is verified with the secret.
+    pub async fn verify_api_token(&self, token: &str, now_s: u64) -> Result<Actor, Problem> {
+        let issuer_name = self.issuer_name.as_deref();
+        if let Some(issuer) = &self.issuer {
+            match UnverifiedApiToken::open(token, issuer_name, now_s) {
+                Err(AuthError::WrongAlgorithm) if self.api_secret.is_some() => {}
+                Err(error) => return Err(error.into()),
+                Ok(token) => {
+                    let issuer = issuer.as_ref().ok_or_else(|| Problem::new(ProblemCode::Internal))?;
+                    return issuer.verify(token).await;
+                }
+            }
+        }
+        let secret = self.api_secret.as_ref().ok_or_else(|| misconfigured(API_JWT_SECRET))?;
+        Ok(verify_api_token(secret, issuer_name, token, now_s)?)
     }
 
     /// Makes a scope token.

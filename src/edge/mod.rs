@@ -13,6 +13,7 @@ mod crypto;
 mod db;
 mod documents;
 mod guard;
+mod issuer;
 mod nodes;
 mod notify;
 mod openapi;
@@ -92,7 +93,7 @@ async fn answer(
     if method == "OPTIONS" && origin.is_some() {
         return Ok(respond::preflight(allowed_methods(path)?));
     }
-    let call = Call::new(env, context, config, request, &query)?;
+    let mut call = Call::new(env, context, config, request, &query)?;
     if config.dev_mode
         && let Some(rest) = path.strip_prefix("/__dev/rooms/")
     {
@@ -100,7 +101,11 @@ async fn answer(
             rest.strip_suffix("/panic").map_or((rest, false), |workspace| (workspace, true));
         return relay::inspect(&call, workspace, panic).await;
     }
-    dispatch(&call, request, route(&method, path)?).await
+    let route = route(&method, path)?;
+    if route.needs_api_token() {
+        call.authenticate().await;
+    }
+    dispatch(&call, request, route).await
 }
 
 async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answer {

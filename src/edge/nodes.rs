@@ -247,14 +247,19 @@ pub async fn retried<T, F: Future<Output = Result<T, DbError>>>(
     loop {
         match run().await {
             Err(DbError::Unavailable(cause)) if has_key && attempt < MAX_ATTEMPTS => {
-                worker::console_error!("storage, attempt {attempt}: {cause}");
-                let wait = js_sys::Math::random() * f64::from(50 << attempt);
-                worker::Delay::from(std::time::Duration::from_millis(wait as u64)).await;
+                back_off(attempt, &cause).await;
                 attempt += 1;
             }
             result => return result,
         }
     }
+}
+
+/// Apart from [`retried`], of which the module has one for each kind of batch.
+async fn back_off(attempt: u32, cause: &str) {
+    worker::console_error!("storage, attempt {attempt}: {cause}");
+    let wait = js_sys::Math::random() * f64::from(50 << attempt);
+    worker::Delay::from(std::time::Duration::from_millis(wait as u64)).await;
 }
 
 fn value_of(action: &OpAction) -> String {

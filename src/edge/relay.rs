@@ -32,11 +32,19 @@ pub async fn upgrade(
         (workspace, document),
     )?;
     let (text, now_s) = (&upgrade.credentials.token, clock::now_s());
-    let token = match open_scope_token(text, Purpose::Relay, now_s) {
-        Ok(token) => token,
-        Err(error) => return Err(refuse_upgrade(error, text, call.config.api_secret()?, now_s)),
+    let claims = match open_scope_token(text, Purpose::Relay, now_s) {
+        Ok(token) => call.config.verify_scope_token(token).await,
+        Err(error) => Err(error.into()),
     };
-    let admission = upgrade.admit(call.config.verify_scope_token(token).await?)?;
+    let claims = match claims {
+        Ok(claims) => claims,
+        Err(refusal) if refusal.code == ProblemCode::Unauthorized => {
+            let holder = call.config.verify_api_token(text, now_s).await.ok();
+            return Err(refuse_upgrade(refusal, holder.map(|actor| actor.kind)));
+        }
+        Err(refusal) => return Err(refusal),
+    };
+    let admission = upgrade.admit(claims)?;
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
         && let Ok(head) = db.within(LOOKUP_DEADLINE_MS).head(workspace.as_str()).await

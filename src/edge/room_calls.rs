@@ -106,7 +106,8 @@ pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Reques
 fn accept(state: &State, shell: &Rc<Shell>, request: &Request) -> Result<Response> {
     let header = request.headers().get(SESSION)?.unwrap_or_default();
     let bytes = BASE64.decode(header).map_err(|error| worker::Error::RustError(error.to_string()))?;
-    let value: Value = serde_json::from_slice(&bytes)?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| worker::Error::RustError(error.to_string()))?;
+    let value: Value = serde_json::from_str(text)?;
     let unreadable = || worker::Error::RustError("a session of another version".to_owned());
     let info = SessionInfo::from_json(&value).ok_or_else(unreadable)?;
     if let Err(refusal) = shell.core().admits(&info) {

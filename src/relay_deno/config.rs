@@ -21,6 +21,7 @@ pub(super) fn read_config(text: &str) -> Result<RoomConfig, String> {
 fn set(config: &mut RoomConfig, name: &str, value: &Value) -> Option<()> {
     let count = || usize::try_from(value.as_u64()?).ok();
     match name {
+        "aloneAfter" => config.alone_after = Some(value.as_u64()?),
         "awarenessWindow" => config.awareness_window = value.as_u64()?,
         "flushAfter" => config.flush_after = value.as_u64()?,
         "followsFeed" => config.follows_feed = value.as_bool()?,

@@ -18,6 +18,9 @@ pub struct RoomConfig {
     pub retry_max: u64,
     /// How long storage may take before a load, pull or flush counts as failed.
     pub storage_timeout: u64,
+    /// After how long, or a failure, people go on without storage (D4). Without it a failed read
+    /// closes who waits for it (W2), and another relay may do better.
+    pub alone_after: Option<u64>,
     /// How long a listener lease lasts without renewal (R3). Long, because a hibernating room
     /// renews nothing; both ends correct it: the last socket clears it, and so does the Worker
     /// when it finds an empty room.
@@ -59,6 +62,7 @@ impl Default for RoomConfig {
             retry_min: 500,
             retry_max: 10_000,
             storage_timeout: 10_000,
+            alone_after: None,
             lease: 24 * 60 * 60 * 1000,
             max_sessions: 512,
             max_sessions_per_subject: 64,

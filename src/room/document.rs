@@ -3,6 +3,7 @@
 use crate::protocol::Timestamp;
 use crate::protocol::limits::MAX_DOCUMENT_BYTES;
 
+use super::alone::Alone;
 use super::awareness::AwarenessTable;
 use super::config::RoomConfig;
 use super::outbox::Outbox;
@@ -27,6 +28,8 @@ pub(super) struct Document {
     pub(super) announced: u64,
     /// What `announced` was when the running pull was asked.
     pub(super) asked: u64,
+    /// How the document goes on while storage cannot be read.
+    pub(super) alone: Alone,
     /// The stored epoch, once it is known.
     pub(super) epoch: Option<u64>,
     pub(super) pull: Pull,
@@ -77,7 +80,10 @@ impl Document {
             Pull::Idle => None,
             Pull::Wanted(at, _) | Pull::Running(at, _) => Some(at),
         };
-        [load, pull, self.tail.timeout(), self.outbox.timeout()].into_iter().flatten().min()
+        [load, pull, self.alone.timeout(), self.tail.timeout(), self.outbox.timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes in an update from a connection, and returns its number; the sender's frame is the
@@ -100,7 +106,7 @@ impl Document {
     /// Learns the epoch from a read of the document at a clock, and returns the one that was known
     /// before. A read that began before a commit shows the document as it was: it says nothing then.
     pub(super) fn learn_epoch(&mut self, clock: u64, epoch: Option<u64>) -> Option<u64> {
-        let known = self.epoch;
+        let known = self.epoch.or(self.alone.epoch);
         if clock >= self.clock {
             self.epoch = epoch;
         }

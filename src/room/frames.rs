@@ -39,6 +39,9 @@ impl Room {
         if let Some((code, reason)) = self.refused_epoch(id, checked.iter().any(writes)) {
             return self.close(id, code, reason, now);
         }
+        if !self.assume_epoch(id) {
+            return self.close(id, CloseCode::TryLater, "others here have another epoch; try again", now);
+        }
         // The usual frame is one message; it can be forwarded as it is, without a copy (W3).
         let whole = checked.len() == 1;
         // Questions are answered once, however often a frame asks: answers are large, frames small.
@@ -83,6 +86,7 @@ impl Room {
         let document = self.documents.get(&info.document)?;
         match document.epoch {
             Some(epoch) if epoch == stated => None,
+            None if document.alone.is_serving() => None,
             None if !document.view.is_loaded() => {
                 writes.then_some((CloseCode::TryLater, "the document is being read; sync first, then write"))
             }
@@ -96,7 +100,9 @@ impl Room {
         document.joining.retain(|(joining, _)| *joining != id);
         document.joining.push((id, state_vector.to_vec()));
         match document.view {
+            View::Absent if document.alone.is_serving() => self.answer_alone(&path, id),
             View::Absent => self.load(&path, now),
+            View::Loading { .. } if document.alone.is_serving() => self.answer_alone(&path, id),
             View::Loading { .. } => {}
             View::Loaded { .. } => {
                 // The view may lack what others appended if the room was not told of it, so a joiner

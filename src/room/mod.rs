@@ -17,6 +17,7 @@
 //! - Getters: [`Room::clients`], [`Room::is_idle`].
 
 mod action;
+mod alone;
 mod awareness;
 mod config;
 mod document;

@@ -75,6 +75,7 @@ impl Room {
                     let known = document.learn_epoch(stored.clock, stored.epoch);
                     let epoch = document.epoch;
                     if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
+                        document.alone.end();
                         self.check_epochs(path, known, epoch, now);
                         self.answer_joining(path, now);
                     } else {
@@ -153,6 +154,7 @@ impl Room {
             document.clock = document.clock.max(persisted.clock);
         }
         document.epoch = Some(persisted.epoch);
+        document.alone.hurry(now);
         let saved = document.tail.saved(flush);
         let through = document.tail.saved_through();
         for member in &document.members {
@@ -233,6 +235,7 @@ impl Room {
         if let Some(document) = self.documents.get_mut(path) {
             let since = document.tail.updates().map(<[u8]>::to_vec).collect();
             document.checked = now;
+            document.alone.on_read(now, self.config.alone_after);
             document.view = View::Loading { until: now + self.config.storage_timeout, since };
             let generation = document.generation;
             self.actions.push_back(Action::Load { document: path.to_owned(), generation });
@@ -277,8 +280,11 @@ impl Room {
         self.trim_views(path);
     }
 
-    /// A failed load closes; it never serves an empty document in place of a stored one (W2).
+    /// A failed load closes, or people go on without storage (D4); it never serves an empty document in place of a stored one (W2).
     fn fail_joining(&mut self, path: &str, error: StoreError, now: Timestamp) {
+        if error == StoreError::Unavailable && self.go_on_alone(path, now) {
+            return;
+        }
         let Some(document) = self.documents.get_mut(path) else { return };
         document.view = View::Absent;
         let joining = std::mem::take(&mut document.joining);
@@ -359,6 +365,7 @@ impl Room {
             self.on_persist_failed(path, flush, StoreError::Unavailable, now);
         }
         self.flush(path, false, now);
+        self.work_alone(path, now);
         let Some(document) = self.documents.get_mut(path) else { return };
         match document.pull {
             Pull::Idle if document.lacks_something() => self.pull(path, 0, now),
@@ -388,7 +395,7 @@ impl Room {
         if let Some(flush) = document.tail.start(now, early, &self.config) {
             self.actions.push_back(Action::Persist(Persist {
                 document: path.to_owned(),
-                epoch: document.epoch,
+                epoch: document.epoch.or(document.alone.epoch),
                 update: flush.update,
                 actor: flush.actor,
                 flush: flush.flush,

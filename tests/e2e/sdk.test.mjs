@@ -111,7 +111,7 @@ describe("client SDK", { concurrency: 4, timeout: 120_000 }, () => {
     await within(ann.provider.flush(), "a receipt");
     assert.equal(await workspace.text(), "over the second");
     assert.deepEqual(ann.telemetry.map(({ at, ...event }) => event), [
-      { name: "relay_advance", label: "dead", fromLabel: "dead", toLabel: relay.label, trigger: "error_before_open" },
+      { name: "relay_advance", fromLabel: "dead", toLabel: relay.label, trigger: "error_before_open" },
     ]);
     assert.equal(ann.provider.status.label, relay.label);
   });

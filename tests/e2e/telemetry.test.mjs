@@ -82,7 +82,7 @@ describe("telemetry", { concurrency: 1, timeout: 120_000 }, () => {
     for (const labels of [[], {}, [1], Array(17).fill("cf")]) events.push(cycle({ labels }));
     for (const at of [-1, 1.5, "1", 2 ** 53, true]) events.push(advance({ at }));
     for (const workspace of ["", "a/b", 1, null, "x".repeat(65)]) events.push(advance({ workspace }), cycle({ workspace }));
-    for (const trigger of ["", "Probe", "recovered"]) events.push(advance({ trigger }));
+    for (const trigger of ["", "Recovered", "probe"]) events.push(advance({ trigger }));
     for (const event of events) {
       const refused = await report([advance(), event]);
       assert.deepEqual([refused.status, refused.json.code, refused.json.index], [400, "bad_request", 1], JSON.stringify(event));
@@ -127,7 +127,7 @@ describe("telemetry", { concurrency: 1, timeout: 120_000 }, () => {
     await d1.sql(
       `INSERT INTO telemetry (received, id, part, name, at, from_label, to_label, trigger)
        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-       SELECT ?1 - i / 10, 'old', i, 'relay_advance', ?1, 'cf', 'deno', 'probe' FROM n`,
+       SELECT ?1 - i / 10, 'old', i, 'relay_advance', ?1, 'cf', 'deno', 'recovered' FROM n`,
       Date.now() - 7 * DAY - 60_000,
     );
     await d1.sql("INSERT INTO telemetry (received, id, part, name, at) VALUES (?1, 'young', 0, 'relay_cycle_all_failed', ?1)", Date.now() - 7 * DAY + 60_000);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 use crate::build::{self, Mode};
-use crate::process::Service;
+use crate::process::{self, Service};
 use crate::provision;
 use crate::token::DEFAULT_DATA;
 use crate::{Result, tools};
@@ -22,6 +22,8 @@ const DEMO_PORT: u16 = 8789;
 
 struct Options {
     port: u16,
+    /// The port of the Deno relay, unless it is not wanted.
+    relay_port: Option<u16>,
     host: String,
     data: PathBuf,
     ready_file: Option<PathBuf>,
@@ -32,17 +34,38 @@ pub fn run(args: &mut Args) -> Result {
     let options = Options::take(args)?;
     let toolchain = provision::everything()?;
     build::all(&toolchain, Mode::Release)?;
-    let mut worker = start_worker(&options)?;
+    let worker = start_worker(&options)?;
     let line = worker.line(START_LIMIT).map_err(|error| format!("the Worker {error}"))?;
     let mut ready: Value =
         serde_json::from_str(&line).map_err(|error| format!("the Worker said {line}: {error}"))?;
+    // Not for the ready file.
+    let origins = ready.as_object_mut().and_then(|ready| ready.remove("origins"));
+    let mut services = vec![("the Worker", worker)];
+    if let Some(port) = options.relay_port {
+        services.push(("the Deno relay", start_relay(&options, port, origins, &mut ready)?));
+    }
     ready["pids"]["xtask"] = json!(std::process::id());
     let _ready_file = options.ready_file.as_deref().map(|path| ReadyFile::write(path, &ready)).transpose()?;
     print_usage(&ready, &options.data);
-    let ended = worker.watch().map_err(|error| format!("the Worker {error}"));
+    let ended = watch(&mut services);
     eprintln!("xtask: stopping");
-    worker.stop();
+    // The relay first: it saves through the Worker.
+    for (_, service) in services.iter_mut().rev() {
+        service.stop();
+    }
     ended
+}
+
+/// Waits until a service ends by itself (an error that says which) or this process is asked to end.
+fn watch(services: &mut [(&str, Service)]) -> Result {
+    loop {
+        for (name, service) in services.iter_mut() {
+            if service.is_to_stop().map_err(|error| format!("{name} {error}"))? {
+                return Ok(());
+            }
+        }
+        process::pause();
+    }
 }
 
 impl Options {
@@ -52,16 +75,14 @@ impl Options {
         let ready_file = args.value("--ready-file")?.map(absolute).transpose()?;
         let host = args.value("--host")?.unwrap_or_else(|| "127.0.0.1".to_owned());
         let port = args.parsed("--port", 8787)?;
-        // The port and the switch of the Deno relay are part of the command line from the start, so
-        // that scripts written now go on working when it is there.
-        let _relay_port: u16 = args.parsed("--relay-port", 8788)?;
-        let _no_relay = args.flag("--no-relay");
+        let relay_port: u16 = args.parsed("--relay-port", 8788)?;
+        let relay_port = (!args.flag("--no-relay")).then_some(relay_port);
         args.finish()?;
         if !is_loopback(&host) {
             // DESIGN A6: this stack hands out a token to whoever reads its output, and speaks no TLS.
             return Err(format!("--host {host} is not a loopback address; dev serves this machine only"));
         }
-        Ok(Self { port, host, data, ready_file })
+        Ok(Self { port, relay_port, host, data, ready_file })
     }
 }
 
@@ -75,9 +96,29 @@ fn start_worker(options: &Options) -> Result<Service> {
     let data = options.data.to_str().ok_or("the path of --data is not valid UTF-8")?;
     let first_line = json!({
         "dataDir": data, "host": options.host, "port": options.port, "demoPort": DEMO_PORT,
-        "workspace": WORKSPACE,
+        "workspace": WORKSPACE, "tellOrigins": true,
     });
     Service::start(&mut node, &first_line.to_string())
+}
+
+/// Starts the relay beside the Worker that is ready, and adds it to what is ready.
+fn start_relay(options: &Options, port: u16, origins: Option<Value>, ready: &mut Value) -> Result<Service> {
+    let mut node = tools::node();
+    node.arg(tools::root().join("tools").join("relay-host.mjs"));
+    let first_line = json!({
+        "dataDir": options.data.to_str(), "api": ready["api"], "port": port, "origins": origins,
+    });
+    let service = Service::start(&mut node, &first_line.to_string())?;
+    let line = service.line(START_LIMIT).map_err(|error| format!("the Deno relay {error}"))?;
+    let mut relay: Value =
+        serde_json::from_str(&line).map_err(|error| format!("the Deno relay said {line}: {error}"))?;
+    if let Some(relays) = ready["relays"].as_array_mut() {
+        relays.push(relay["relay"].take());
+    }
+    for (name, pid) in relay["pids"].as_object().into_iter().flatten() {
+        ready["pids"][name] = pid.clone();
+    }
+    Ok(service)
 }
 
 fn print_usage(ready: &Value, data: &Path) {
@@ -148,8 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_the_deno_relay_are_taken_already() {
-        assert_eq!(options("--relay-port 9000 --no-relay --port 9001").unwrap().port, 9001);
+    fn the_deno_relay_has_a_port_or_is_left_out() {
+        assert_eq!(options("").unwrap().relay_port, Some(8788));
+        assert_eq!(options("--relay-port 9000 --port 9001").unwrap().relay_port, Some(9000));
+        assert_eq!(options("--relay-port 9000 --no-relay").unwrap().relay_port, None);
         assert!(options("--relay-port x").is_err());
     }
 }

@@ -73,10 +73,19 @@ fn built(report: &mut Report) -> Result {
         with_tools(&|_| process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", bundle])))
     })?;
     report.step("tools/", || with_tools(&|_| node_tests("tools")))?;
+    report.step("relay-deno/", || {
+        with_tools(&|_| {
+            process::run(tools::deno().current_dir(tools::root().join("relay-deno")).args(["task", "ok"]))
+        })
+    })?;
+    report.step("client-sdk/", || {
+        with_tools(&|_| {
+            process::run(tools::tsc().args(["--noEmit", "--project", "client-sdk"]))?;
+            node_tests("client-sdk/src")
+        })
+    })?;
     for folder in ["bench", "tests/yjs", "tests/e2e"] {
-        if tools::root().join(folder).is_dir() {
-            report.step(folder, || with_tools(&|_| node_tests(folder)))?;
-        }
+        report.step(folder, || with_tools(&|_| node_tests(folder)))?;
     }
     Ok(())
 }
@@ -122,7 +131,7 @@ fn node_tests(folder: &str) -> Result {
     let mut files = Vec::new();
     find_tests(&tools::root().join(folder), &mut files).map_err(|error| format!("{folder}: {error}"))?;
     if files.is_empty() {
-        return Err(format!("{folder} holds no *.test.mjs"));
+        return Err(format!("{folder} holds no tests"));
     }
     files.sort();
     process::run(tools::node().args(["--test", TEST_TIMEOUT, TEST_CONCURRENCY]).args(files))
@@ -133,7 +142,7 @@ fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             find_tests(&path, files)?;
-        } else if path.to_string_lossy().ends_with(".test.mjs") {
+        } else if [".test.mjs", ".test.ts"].iter().any(|end| path.to_string_lossy().ends_with(end)) {
             files.push(path);
         }
     }

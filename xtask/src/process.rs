@@ -41,6 +41,11 @@ pub fn stop_requested() -> bool {
     STOP.load(Ordering::SeqCst)
 }
 
+/// The time between two looks at children.
+pub fn pause() {
+    thread::sleep(POLL);
+}
+
 /// Runs a step to its end, in this terminal.
 pub fn run(command: &mut Command) -> Result {
     let status = status(command)?;
@@ -140,15 +145,15 @@ impl Service {
         }
     }
 
-    /// Waits until it ends by itself (an error that says how) or this process is asked to end.
-    pub fn watch(&mut self) -> Result {
-        while !stop_requested() {
-            if let Some(status) = self.child.try_wait().map_err(|error| error.to_string())? {
-                return Err(format!("ended with {status}"));
-            }
-            thread::sleep(POLL);
+    /// Whether this process was asked to end; an error that says how when the service ended first.
+    pub fn is_to_stop(&mut self) -> Result<bool> {
+        if stop_requested() {
+            return Ok(true);
         }
-        Ok(())
+        match self.child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => Err(format!("ended with {status}")),
+            None => Ok(false),
+        }
     }
 
     /// Ends it: closes its standard input, waits, then kills what is left of its group.

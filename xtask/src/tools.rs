@@ -119,7 +119,16 @@ pub fn workerd() -> Command {
 
 /// Deno's program: its package puts it beside its script.
 pub fn deno() -> Command {
-    Command::new(package(&["deno", &format!("deno{EXE_SUFFIX}")]))
+    let mut command = Command::new(package(&["deno", &format!("deno{EXE_SUFFIX}")]));
+    command.env("DENO_NO_UPDATE_CHECK", "1");
+    command
+}
+
+/// The TypeScript compiler.
+pub fn tsc() -> Command {
+    let mut command = node();
+    command.arg(package(&["typescript", "bin", "tsc"]));
+    command
 }
 
 fn npm_os(os: &str) -> &str {

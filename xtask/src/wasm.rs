@@ -10,9 +10,9 @@ use crate::Result;
 const MAGIC: &[u8] = b"\0asm\x01\0\0\0";
 const IMPORT_SECTION: u8 = 2;
 
-/// The size after gzip, in bytes.
+/// The size after gzip at its best, in bytes.
 pub fn gzip_size(module: &[u8]) -> Result<usize> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder
         .write_all(module)
         .and_then(|()| encoder.finish())

@@ -16,6 +16,7 @@ export const PROBLEM_CODES = [
   "invalid_path",
   "invalid_update",
   "invalid_workspace_id",
+  "keys_unavailable",
   "method_not_allowed",
   "node_not_found",
   "not_acceptable",

@@ -1,5 +1,6 @@
 //! Behaviour of a room, rule by rule, and a simulator of rooms with clients and storage.
 
+mod alone;
 mod relay;
 mod rules;
 mod sim;

@@ -160,7 +160,7 @@ export function upgradeTests(relay) {
     assert.ok(editor.frames.some(isAwareness), "a viewer's own presence is shown (F09)");
   });
 
-  test("a path that names no workspace opens no room", async () => {
+  test("C.35 a path that names no workspace opens no room", async () => {
     const workspace = await relay().workspace(`team-${Date.now().toString(36)}`);
     const { id } = workspace;
     const token = await workspace.scope();

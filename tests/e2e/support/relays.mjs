@@ -49,6 +49,14 @@ export async function startBoth({ relay, ...options } = {}) {
   }
 }
 
+/** Starts one more Deno relay, over the database of another one. Stop it before that one. */
+export async function startAnother(relay, options) {
+  const another = await besides(relay.stack, options);
+  const { stack } = another;
+  another.stack = { ...stack, stop: async () => {} };
+  return another;
+}
+
 /** A Deno relay that belongs to a stack. Its `stop` ends both. */
 async function besides(stack, { label = "deno", vars = {}, ...options } = {}) {
   const process = await startDenoRelay({

@@ -5,10 +5,11 @@ import * as Y from "yjs";
 import { PATIENCE, until } from "./waiting.mjs";
 
 /**
- * Connects the stock provider to a document and waits until it is synced. `connects` counts the
- * sockets that it opened, `texts` holds every text frame it was sent.
+ * Connects the stock provider to a document and waits until it is synced, unless `patient` is false: a
+ * relay without storage tells nobody that (D4). `connects` counts the sockets that it opened, `texts`
+ * holds every text frame it was sent.
  */
-export async function stockClient(workspace, { document = "d", role, sub, doc = new Y.Doc() } = {}) {
+export async function stockClient(workspace, { document = "d", role, sub, doc = new Y.Doc(), patient = true } = {}) {
   const token = await workspace.scope({ role, sub });
   const client = { doc, connects: 0, texts: [], closes: [] };
   class Counted extends WebSocket {
@@ -30,6 +31,7 @@ export async function stockClient(workspace, { document = "d", role, sub, doc = 
     doc.destroy();
   };
   workspace.relay.opened({ stop: client.destroy });
+  if (!patient) return client;
   try {
     await until(() => client.provider.synced, "a stock client is synced", PATIENCE);
   } catch (error) {
