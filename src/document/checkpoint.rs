@@ -83,6 +83,14 @@ pub(super) fn with_client(vector: Vec<u8>, client: u64, clock: u32) -> Vec<u8> {
     out
 }
 
+/// Whether somebody with `state_vector` has every struct of `update`. It does not tell about deletes.
+pub fn is_covered(update: &[u8], vector: &[u8]) -> Result<bool, DocumentError> {
+    let known = read_state_vector(vector)?;
+    let own = read_state_vector(&state_vector(update)?)?;
+    let has = |client| own.get(client) <= known.get(client);
+    Ok(own.clients().into_iter().all(has))
+}
+
 /// Whether `update` depends on structs that it does not hold (D5): a gap in a client's structs, or
 /// an origin, a parent or a delete that points past what is there.
 pub fn has_hole(update: &[u8]) -> Result<bool, DocumentError> {

@@ -423,36 +423,46 @@ impl<'a> Node<'a> {
     /// Keeps the first `offset` elements and returns the rest.
     fn split_off(&mut self, offset: u32) -> Self {
         let clock = self.id.clock.saturating_add(offset);
-        let (before, after) = split_text(&self.text, offset);
+        let (before, after) = split_text(std::mem::take(&mut self.text), offset);
         let half = Self {
             id: Id { client: self.id.client, clock },
             len: self.len.saturating_sub(offset),
-            text: Cow::Owned(after),
+            text: after,
             skipped: self.skipped.saturating_add(offset),
             origin: Some(Id { client: self.id.client, clock: clock.saturating_sub(1) }),
             ..*self
         };
         self.len = offset;
-        self.text = Cow::Owned(before);
+        self.text = before;
         half
     }
 }
 
 /// Both sides of a cut after `offset` UTF-16 code units. A character that is cut becomes U+FFFD
-/// on both sides, as in Yjs.
-fn split_text(text: &str, offset: u32) -> (String, String) {
-    let mut units: u32 = 0;
-    for (at, next) in text.char_indices() {
-        if units >= offset {
-            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-            return (before.to_owned(), after.to_owned());
-        }
-        units = units.saturating_add(next.len_utf16() as u32);
+/// on both sides, as in Yjs. What is borrowed is not copied.
+fn split_text(text: Cow<'_, str>, offset: u32) -> (Cow<'_, str>, Cow<'_, str>) {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let (mut at, mut units) = if text.is_ascii() { (offset.min(text.len()), offset) } else { (0, 0) };
+    let mut chars = text.get(at..).unwrap_or_default().chars();
+    while units < offset {
+        let Some(next) = chars.next() else { break };
+        units = units.saturating_add(next.len_utf16());
         if units > offset {
+            let before = text.get(..at).unwrap_or_default();
+            return (format!("{before}\u{fffd}").into(), format!("\u{fffd}{}", chars.as_str()).into());
+        }
+        at = at.saturating_add(next.len_utf8());
+    }
+    match text {
+        Cow::Borrowed(text) => {
             let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-            let after = after.get(next.len_utf8()..).unwrap_or_default();
-            return (format!("{before}\u{fffd}"), format!("\u{fffd}{after}"));
+            (before.into(), after.into())
+        }
+        Cow::Owned(text) => {
+            let after = text.get(at..).unwrap_or_default().to_owned();
+            let mut before = text;
+            before.truncate(at);
+            (before.into(), after.into())
         }
     }
-    (text.to_owned(), String::new())
 }

@@ -151,8 +151,8 @@ fn walk_back(rounds: &[Vec<usize>], old_len: usize, mut down: usize) -> Vec<(usi
 }
 
 /// Words that may come or go before the rest is replaced as one. The rounds are kept for the way
-/// back: half of the square of this, 8 bytes each.
-const MAX_DIFFERENCES: usize = 400;
+/// back, half of the square of this; and each hunk cuts the text once or twice more.
+const MAX_DIFFERENCES: usize = 128;
 
 /// Words that may be compared: some milliseconds.
 const MAX_STEPS: usize = 1_000_000;

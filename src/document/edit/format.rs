@@ -1,12 +1,12 @@
 //! Formats of text: marks in its list that begin and end them, placed as Yjs places them.
 
+use std::collections::BTreeMap;
+
 use super::text::counted;
 use super::{Attributes, Editor, Stopped};
 use crate::document::project::parse_json;
 use crate::document::replica::{NodeIndex, Place, Replica, TypeIndex};
 use crate::document::walk::Content;
-
-type Format<'a> = (&'a str, &'a str);
 
 /// A place in a text, and the formats that are on there.
 pub(super) struct Cursor<'a> {
@@ -15,18 +15,34 @@ pub(super) struct Cursor<'a> {
     open: Formats<'a>,
 }
 
-/// Values by name. Few, so that looking through them is quick.
+/// Values by name, none of which is ever taken out. A hostile text may have as many names as marks.
 #[derive(Default)]
-struct Formats<'a>(Vec<Format<'a>>);
+struct Formats<'a> {
+    values: Vec<(&'a str, Option<&'a str>)>,
+    places: BTreeMap<&'a str, usize>,
+    /// How many have a value.
+    count: usize,
+}
 
 impl<'a> Formats<'a> {
     fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|format| format.0 == name).map(|format| format.1)
+        self.values.get(*self.places.get(name)?)?.1
     }
 
-    fn set(&mut self, name: &'a str, json: &'a str) {
-        self.0.retain(|format| format.0 != name);
-        self.0.push((name, json));
+    fn set(&mut self, name: &'a str, value: Option<&'a str>) {
+        let place = *self.places.entry(name).or_insert(self.values.len());
+        if place == self.values.len() {
+            self.values.push((name, None));
+        }
+        if let Some((_, old)) = self.values.get_mut(place) {
+            self.count = self.count.saturating_add(usize::from(value.is_some()));
+            self.count = self.count.saturating_sub(usize::from(old.is_some()));
+            *old = value;
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        self.values.iter().filter_map(|&(name, value)| Some((name, value?)))
     }
 }
 
@@ -48,7 +64,7 @@ impl<'a> Cursor<'a> {
         let right = self.right(replica);
         let node = right.and_then(|right| replica.node(right)).filter(|node| !node.deleted);
         if let Some(Content::Format { key, json }) = node.map(|node| node.content) {
-            self.open.set(key, json);
+            self.open.set(key, Some(json));
         }
         self.left = right;
     }
@@ -77,11 +93,11 @@ impl<'a> Editor<'_, 'a> {
         attributes: &'a Attributes,
     ) -> Result<(), Stopped> {
         let mut wanted = Formats::default();
-        for (name, _) in &cursor.open.0 {
-            wanted.set(name, NULL);
+        for (name, _) in cursor.open.each().filter(|(_, json)| *json != NULL) {
+            wanted.set(name, Some(NULL));
         }
         for (name, json) in attributes {
-            wanted.set(name, json);
+            wanted.set(name, Some(json));
         }
         cursor.pass_same(self.replica, &wanted);
         let before = self.begin(&mut cursor, &wanted)?;
@@ -98,7 +114,7 @@ impl<'a> Editor<'_, 'a> {
     ) -> Result<(), Stopped> {
         let mut wanted = Formats::default();
         for (name, json) in attributes {
-            wanted.set(name, json);
+            wanted.set(name, Some(json));
         }
         cursor.pass_same(self.replica, &wanted);
         let mut before = self.begin(&mut cursor, &wanted)?;
@@ -107,7 +123,7 @@ impl<'a> Editor<'_, 'a> {
             let Some(node) = self.replica.node(right) else { break };
             let (content, deleted) = (node.content, node.deleted);
             let is_mark = matches!(content, Content::Format { .. });
-            if left == 0 && (before.0.is_empty() || !deleted && !is_mark) {
+            if left == 0 && (before.count == 0 || !deleted && !is_mark) {
                 break;
             }
             if let (false, Content::Format { key, json }) = (deleted, content)
@@ -115,11 +131,11 @@ impl<'a> Editor<'_, 'a> {
             {
                 // A mark inside the range gives way; what it said holds again after the range.
                 if is_same(value, json) {
-                    before.0.retain(|format| format.0 != key);
+                    before.set(key, None);
                 } else if left == 0 {
                     break;
                 } else {
-                    before.set(key, json);
+                    before.set(key, Some(json));
                 }
                 self.new.delete(self.replica, right);
             } else if matches!(content, Content::String(_)) {
@@ -133,10 +149,10 @@ impl<'a> Editor<'_, 'a> {
     /// Marks the beginning of formats that are not on already, and returns what was on before.
     fn begin(&mut self, cursor: &mut Cursor<'a>, wanted: &Formats<'a>) -> Result<Formats<'a>, Stopped> {
         let mut before = Formats::default();
-        for &(key, json) in &wanted.0 {
+        for (key, json) in wanted.each() {
             let current = cursor.open.get(key).unwrap_or(NULL);
             if !is_same(current, json) {
-                before.set(key, current);
+                before.set(key, Some(current));
                 self.mark(cursor, Content::Format { key, json })?;
             }
         }
@@ -151,11 +167,11 @@ impl<'a> Editor<'_, 'a> {
                 if !before.get(key).is_some_and(|value| is_same(value, json)) {
                     break;
                 }
-                before.0.retain(|format| format.0 != key);
+                before.set(key, None);
             }
             cursor.forward(self.replica);
         }
-        for (key, json) in before.0 {
+        for (key, json) in before.each() {
             self.mark(&mut cursor, Content::Format { key, json })?;
         }
         Ok(())

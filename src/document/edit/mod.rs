@@ -4,6 +4,7 @@
 //! make them: only what an edit names is deleted, so whatever people type meanwhile keeps its
 //! place. An update holds the edits alone. Either all of them are possible, or nothing comes out.
 
+mod content;
 mod diff;
 mod format;
 mod text;
@@ -12,6 +13,8 @@ mod tree;
 use std::fmt;
 
 use serde_json::Value;
+
+pub use content::{RootContent, content};
 
 use super::checkpoint::{EMPTY_UPDATE, state_vector, with_client};
 use super::error::DocumentError;
@@ -171,9 +174,7 @@ impl fmt::Display for Refusal {
             }
             Self::QuoteNotFound(0) => f.write_str("the text does not have this quote: read it again"),
             Self::QuoteNotFound(count) => write!(f, "the text has this quote only {count} times"),
-            Self::SplitsCharacter => {
-                f.write_str("the offset is inside a character of two UTF-16 code units")
-            }
+            Self::SplitsCharacter => f.write_str("the offset is inside a character of two UTF-16 code units"),
         }
     }
 }

@@ -148,7 +148,9 @@ fn a_quote_is_found_across_formats_and_past_what_was_deleted() {
     stored.edit(&[Edit::Format(quote("two"), bold.clone())]).unwrap();
     stored.edit(&[replace("ne tw", "X")]).unwrap();
     assert_eq!(stored.shown(), "oXo three");
-    stored.edit(&[Edit::Insert(Spot::At(0), Inserted { text: "B".to_owned(), attributes: Some(bold) })]).unwrap();
+    stored
+        .edit(&[Edit::Insert(Spot::At(0), Inserted { text: "B".to_owned(), attributes: Some(bold) })])
+        .unwrap();
     stored.edit(&[replace("BoXo t", "")]).unwrap();
     assert_eq!(stored.shown(), "hree");
 }
@@ -157,7 +159,9 @@ fn a_quote_is_found_across_formats_and_past_what_was_deleted() {
 fn maps_and_arrays_are_edited_by_pointer() {
     let mut stored = Stored::new();
     stored.edit(&[put("/title", &json!("x")), put("/n", &json!({"a": [1, 2.5, -70, null]}))]).unwrap();
-    stored.edit(&[put("/title", &json!("y")), put("/a~1b", &json!(3_000_000_000_u64)), remove("/n")]).unwrap();
+    stored
+        .edit(&[put("/title", &json!("y")), put("/a~1b", &json!(3_000_000_000_u64)), remove("/n")])
+        .unwrap();
     assert_eq!(stored.json(), json!({"title": "y", "a/b": 3_000_000_000_u64}));
     assert_eq!(refusal(stored.edit(&[remove("/n")])), (0, Refusal::PointerNotFound));
     assert!(matches!(refusal(stored.edit(&[put("/title/x", &json!(1))])), (0, Refusal::NotApplicable(_))));
@@ -204,8 +208,10 @@ fn a_map_inside_a_map_is_reached_by_pointer() {
 
 #[test]
 fn a_client_id_that_is_taken_is_not_used_again() {
-    let first = edit(&EMPTY_UPDATE, &[("content", &[Edit::Append(plain("a"))])], u64::from(u32::MAX)).unwrap();
-    let second = edit(&first.update, &[("content", &[Edit::Append(plain("b"))])], u64::from(u32::MAX)).unwrap();
+    let first =
+        edit(&EMPTY_UPDATE, &[("content", &[Edit::Append(plain("a"))])], u64::from(u32::MAX)).unwrap();
+    let second =
+        edit(&first.update, &[("content", &[Edit::Append(plain("b"))])], u64::from(u32::MAX)).unwrap();
     let update = merge(&[&first.update, &second.update]).unwrap();
     assert_eq!(project::text(&update, None).unwrap(), "ab");
 }

@@ -50,7 +50,9 @@ impl<'a> Editor<'_, 'a> {
     ) -> Result<(), Stopped> {
         let (container, token) = self.resolve(root, pointer, TypeRef::Array)?;
         let Container::Array(parent) = container else {
-            return Err(Refusal::NotApplicable("only an array takes `insert` with a pointer: use `put`").into());
+            return Err(
+                Refusal::NotApplicable("only an array takes `insert` with a pointer: use `put`").into()
+            );
         };
         let left = match token {
             "-" => self.last(parent),
