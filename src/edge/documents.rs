@@ -122,7 +122,7 @@ pub async fn append(
         replaces: false,
         vector: None,
     };
-    let saved = match retried(op_key.is_some(), || compaction::append(&db, &wanted)).await {
+    let saved = match store(&db, &wanted).await {
         Ok(saved) => saved,
         // The precondition is looked at before the key.
         Err(DbError::Duplicate | DbError::Precondition) => {
@@ -140,6 +140,12 @@ pub async fn append(
     announce(call, &db, (workspace, path), &saved, (ChangeKind::Update, &author))?;
     let missed = since.map(|_| saved.missed);
     answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch, missed })
+}
+
+/// Appends an update; again, under a key, if it is open whether it was appended. One function for all
+/// who do that: each copy is some KB of code.
+pub async fn store(db: &Db, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
+    retried(append.op.is_some(), || compaction::append(db, append)).await
 }
 
 /// Tells the room of a document's new change, and has the document compacted if it is worth it.

@@ -4,12 +4,11 @@ use worker::{Request, Response};
 
 use super::call::Call;
 use super::clock;
-use super::compaction;
 use super::db::documents::{Append, AppendedUpdate};
 use super::db::log::{Guard, Replay};
 use super::db::{Db, DbError};
-use super::documents::{announce, answered, refused, unreadable};
-use super::nodes::{replay, retried};
+use super::documents::{announce, answered, refused, store, unreadable};
+use super::nodes::replay;
 use super::respond::{self, Answer, body, header, storage};
 use super::workspaces::absent;
 use crate::api::content::parse_replacement;
@@ -166,7 +165,7 @@ impl Edits<'_> {
             replaces: false,
             vector: Some(&vector),
         };
-        retried(self.key.is_some(), || compaction::append(&self.db, &append)).await
+        store(&self.db, &append).await
     }
 
     fn saved(&self, saved: AppendedUpdate, edited: &Edited) -> Answer {
@@ -239,7 +238,7 @@ pub async fn replace_document(
         replaces: true,
         vector: None,
     };
-    match retried(key.is_some(), || db.append_update(&append)).await {
+    match store(&db, &append).await {
         Ok(saved) => {
             let kind = if saved.created { ChangeKind::Update } else { ChangeKind::Replace };
             announce(call, &db, (workspace, path), &saved, (kind, &actor.sub))?;

@@ -67,6 +67,8 @@ const generator = (seed) => () => {
 };
 
 const words = ["a", "b ", "hello ", "é", "👍", "e\u0301", "👷‍♀️", "\n"];
+/** Yjs writes into the attributes that it is given. */
+const mark = (random) => ({ ...pick(random, marks) });
 const marks = [{ bold: true }, { bold: null }, { i: {} }, { a: { href: "x" } }];
 const pick = (random, list) => list[Math.floor(random() * list.length)];
 const borders = (string) => [...string].reduce((list, c) => [...list, list.at(-1) + c.length], [0]);
@@ -80,9 +82,9 @@ function written(random) {
     const at = pick(random, borders(t.toString()).filter((n) => n <= t.length));
     const chance = random();
     if (chance < 0.15 && t.length > at) t.delete(at, 1 + (/[\ud800-\udbff]/.test(t.toString()[at]) ? 1 : 0));
-    else if (chance < 0.35) t.format(at, t.length - at, pick(random, marks));
+    else if (chance < 0.35) t.format(at, t.length - at, mark(random));
     else if (chance < 0.4) t.insertEmbed(t.length, { image: "x" });
-    else t.insert(at, pick(random, words), chance < 0.6 ? pick(random, marks) : undefined);
+    else t.insert(at, pick(random, words), chance < 0.6 ? mark(random) : undefined);
   }
   return doc;
 }
@@ -99,7 +101,7 @@ function wish(random, doc) {
   const quote = shown.slice(from, to);
   const occurrence = quote === "" ? 0 : places(shown, quote).indexOf(from) + 1;
   const word = pick(random, words);
-  const attributes = pick(random, marks);
+  const attributes = mark(random);
   if (occurrence > 0 && plain && random() < 0.4) {
     t.format(from, quote.length, attributes);
     return { edit: { op: "format", quote, occurrence, attributes }, own };
@@ -107,8 +109,10 @@ function wish(random, doc) {
   if (occurrence > 0 && random() < 0.5) return { edit: { op: "replace", quote, occurrence, with: word }, shown: shown.slice(0, from) + word + shown.slice(to) };
   if (plain && random() < 0.5) {
     const inserted = random() < 0.5 ? attributes : undefined;
-    t.insert(from, word, inserted);
-    return { edit: { op: "insert", at: from, text: word, ...(inserted && { attributes: inserted }) }, own };
+    // Without attributes it is at a border to Yjs's own caches what text looks like; here, like before it.
+    if (!inserted) return { edit: { op: "insert", at: from, text: word }, shown: shown.slice(0, from) + word + shown.slice(from) };
+    t.insert(from, word, { ...inserted });
+    return { edit: { op: "insert", at: from, text: word, attributes: inserted }, own };
   }
   if (random() < 0.5) return { edit: { op: "append", text: word }, shown: shown + word };
   const next = shown.slice(0, from) + word + shown.slice(to).split("").reverse().join("").replace(/[\ud800-\udfff]/g, "");
@@ -169,6 +173,11 @@ test("what people type at the same time is kept, and everybody ends with the sam
     Y.applyUpdate(person, answers[n].update);
     Y.applyUpdate(doc, answers[n].update);
     Y.applyUpdate(doc, typed);
+    // Yjs removes marks around nothing where it meets them, and tells the others: until nobody has more.
+    for (let round = 0; round < 3; round++) {
+      Y.applyUpdate(doc, Y.encodeStateAsUpdate(person));
+      Y.applyUpdate(person, Y.encodeStateAsUpdate(doc));
+    }
     assert.ok(t.toString().includes("HUMAN"), note);
     assert.deepEqual(doc.getText("t").toDelta(), t.toDelta(), note);
   }

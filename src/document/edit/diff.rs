@@ -56,13 +56,14 @@ fn trimmed<'n>(old: &str, start: usize, new: &'n str) -> Option<Hunk<'n>> {
     (old_end > 0 || new_end > 0).then_some(hunk)
 }
 
-/// Runs of letters and digits, and every other character by itself.
+/// Runs of letters and digits with their combining marks, and every other character by itself. Scripts
+/// that put no space between words, and emoji, come after U+2E80.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let end = if first.is_alphanumeric() {
-            rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len())
+        let end = if is_letter(first) {
+            rest.find(|c: char| !is_letter(c)).unwrap_or(rest.len())
         } else {
             first.len_utf8()
         };
@@ -71,6 +72,11 @@ fn words(text: &str) -> Vec<&str> {
         rest = after;
     }
     words
+}
+
+// Not `char::is_alphanumeric`, whose tables are larger than all of this.
+fn is_letter(c: char) -> bool {
+    c.is_ascii_alphanumeric() || ('\u{aa}'..'\u{2000}').contains(&c)
 }
 
 fn length(words: &[&str], from: usize, to: usize) -> usize {
