@@ -200,7 +200,7 @@ describe("edits", { concurrency: true, timeout: 120_000 }, () => {
     const record = (path) => owner.get(`${base}/nodes/${path}`);
     await owner.put(`${base}/nodes/jobs/1`, { state: "open" });
     await edit("jobs/1/notes", [append("a note")]);
-    await owner.put(`${base}/nodes/jobs/10`, "another");
+    await owner.put(`${base}/nodes/jobs/10`, { name: "another" });
     assert.equal((await move("jobs/1", "jobs/1/x")).json.code, "bad_request");
     assert.equal((await move("jobs/1", "jobs/10")).json.code, "exists");
     assert.equal((await move("jobs/2", "done/2")).json.code, "node_not_found");
@@ -221,7 +221,7 @@ describe("edits", { concurrency: true, timeout: 120_000 }, () => {
     late.getText("content").insert(0, "late");
     const update = await owner.post(`${docs("jobs/1/notes")}/updates?epoch=2`, Y.encodeStateAsUpdate(late), { "content-type": "application/octet-stream" });
     assert.equal(update.json.code, "epoch_changed");
-    assert.equal((await owner.put(`${base}/nodes/jobs/1`, "new")).status, 201);
+    assert.equal((await owner.put(`${base}/nodes/jobs/1`, { state: "new" })).status, 201);
     assert.deepEqual((await record("done/1")).json.value, { state: "open" });
     assert.equal((await edit("done/1/notes", [append("!")])).status, 200);
     assert.equal(await text("done/1/notes"), "a note!");
