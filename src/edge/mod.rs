@@ -11,6 +11,7 @@ mod compaction;
 mod config;
 mod crypto;
 mod db;
+mod document_module;
 mod documents;
 mod edits;
 mod guard;
