@@ -125,11 +125,11 @@ impl Edits<'_> {
             return Err(stored.epoch.map_or(problem.clone(), |epoch| problem.with("epoch", epoch)));
         }
         let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
-        let whole = checkpoint::merge(&parts).map_err(|error| unreadable(&error))?;
         let has_base = match &self.wanted.base {
             None => true,
             Some(Base::Clock(clock)) => *clock == stored.clock,
             Some(Base::Vector(vector)) => {
+                let whole = checkpoint::merge(&parts).map_err(|error| unreadable(&error))?;
                 checkpoint::is_covered(&whole, vector).map_err(|error| unreadable(&error))?
             }
         };
@@ -139,7 +139,7 @@ impl Edits<'_> {
             return Err(problem.with("epoch", stored.epoch));
         }
         let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
-        edit(&whole, &[(&self.wanted.root, &self.wanted.edits)], client).map_err(|error| refused_edit(&error))
+        edit(&parts, &[(&self.wanted.root, &self.wanted.edits)], client).map_err(|error| refused_edit(&error))
     }
 
     async fn append(&self, stored: &Stored, edited: &Edited) -> Result<AppendedUpdate, DbError> {
