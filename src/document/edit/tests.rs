@@ -29,10 +29,14 @@ impl Stored {
     fn edit(&mut self, edits: &[Edit]) -> Result<Edited, EditError> {
         self.edits += 1;
         let edited = edit(&[&self.update], &[("content", edits)], 1_000 + self.edits)?;
+        self.keep(&edited);
+        Ok(edited)
+    }
+
+    fn keep(&mut self, edited: &Edited) {
         validate_update(&edited.update).unwrap();
         self.update = merge(&[&self.update, &edited.update]).unwrap();
         assert_eq!(sorted(&edited.vector), sorted(&state_vector(&self.update).unwrap()));
-        Ok(edited)
     }
 
     fn shown(&self) -> String {
