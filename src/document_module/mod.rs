@@ -82,10 +82,18 @@ pub fn check_edits(body: &[u8]) -> Outcome {
     read.map(|wanted| Outcome { only_appends: appends(&wanted), ..Outcome::default() }).into()
 }
 
-/// Makes edits on a stored document at a clock, as a new Yjs client.
+/// Makes edits on a stored document at a clock, as a new Yjs client. Its updates come one after the
+/// other, with their lengths.
 #[wasm_bindgen]
-pub fn edit(body: &[u8], whole: &[u8], clock: f64, client: f64) -> Outcome {
-    make_edits(body, whole, clock as u64, client as u64).into()
+pub fn edit(body: &[u8], packed: &[u8], lengths: &[u32], clock: f64, client: f64) -> Outcome {
+    let mut rest = packed;
+    let mut stored = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let Some((update, after)) = rest.split_at_checked(*length as usize) else { break };
+        stored.push(update);
+        rest = after;
+    }
+    make_edits(body, &stored, clock as u64, client as u64).into()
 }
 
 /// The update of a body of `PUT …/docs/<path>` that is text or JSON, or an update that can stand alone.
@@ -100,13 +108,15 @@ pub fn replacement(
     update.map(|bytes| Outcome { bytes, ..Outcome::default() }).into()
 }
 
-fn make_edits(body: &[u8], whole: &[u8], clock: u64, client: u64) -> Result<Outcome, Problem> {
+fn make_edits(body: &[u8], stored: &[&[u8]], clock: u64, client: u64) -> Result<Outcome, Problem> {
     let wanted = parse_edits(body)?;
     let has_base = match &wanted.base {
         None => true,
         Some(Base::Clock(base)) => *base == clock,
         Some(Base::Vector(vector)) => {
-            checkpoint::is_covered(whole, vector).map_err(|_| Problem::new(ProblemCode::Internal))?
+            let whole = checkpoint::merge(stored);
+            let covered = whole.and_then(|whole| checkpoint::is_covered(&whole, vector));
+            covered.map_err(|_| Problem::new(ProblemCode::Internal))?
         }
     };
     if !has_base {
@@ -114,7 +124,7 @@ fn make_edits(body: &[u8], whole: &[u8], clock: u64, client: u64) -> Result<Outc
         problem.clock = Some(clock);
         return Err(problem);
     }
-    let edited = make(whole, &[(&wanted.root, &wanted.edits)], client).map_err(|error| refused(&error))?;
+    let edited = make(stored, &[(&wanted.root, &wanted.edits)], client).map_err(|error| refused(&error))?;
     Ok(Outcome {
         only_appends: appends(&wanted),
         bytes: if edited.is_empty() { Vec::new() } else { edited.update },

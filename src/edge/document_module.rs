@@ -29,9 +29,10 @@ pub fn check_edits(body: &[u8]) -> Result<(), Problem> {
     take(js::check_edits(body)).map(drop)
 }
 
-/// Makes edits on a stored document at a clock.
-pub fn edit(body: &[u8], whole: &[u8], clock: u64, client: u64) -> Result<Edited, Problem> {
-    let outcome = take(js::edit(body, whole, clock as f64, client as f64))?;
+/// Makes edits on the stored updates of a document at a clock.
+pub fn edit(body: &[u8], stored: &[&[u8]], clock: u64, client: u64) -> Result<Edited, Problem> {
+    let lengths = stored.iter().map(|update| update.len() as u32).collect();
+    let outcome = take(js::edit(body, &stored.concat(), lengths, clock as f64, client as f64))?;
     Ok(Edited { update: outcome.bytes(), vector: outcome.vector(), only_appends: outcome.only_appends() })
 }
 
@@ -81,7 +82,13 @@ mod js {
         #[wasm_bindgen(js_namespace = yrelayDocuments, js_name = checkEdits, catch)]
         pub fn check_edits(body: &[u8]) -> Result<Outcome, JsValue>;
         #[wasm_bindgen(js_namespace = yrelayDocuments, catch)]
-        pub fn edit(body: &[u8], whole: &[u8], clock: f64, client: f64) -> Result<Outcome, JsValue>;
+        pub fn edit(
+            body: &[u8],
+            packed: &[u8],
+            lengths: Vec<u32>,
+            clock: f64,
+            client: f64,
+        ) -> Result<Outcome, JsValue>;
         #[wasm_bindgen(js_namespace = yrelayDocuments, catch)]
         pub fn replacement(
             content_type: Option<&str>,

@@ -8,7 +8,7 @@ use super::db::documents::{Append, AppendedUpdate};
 use super::db::log::{Guard, Replay};
 use super::db::{Db, DbError};
 use super::document_module::{self, Edited};
-use super::documents::{announce, answered, refused, store, unreadable};
+use super::documents::{announce, answered, refused, store};
 use super::nodes::replay;
 use super::respond::{self, Answer, body, header, storage};
 use super::workspaces::absent;
@@ -21,7 +21,6 @@ use crate::api::precondition::{Precondition, etag};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::resource::{EditAnswer, UpdateAnswer};
 use crate::api::role::Role;
-use crate::document::checkpoint;
 use crate::protocol::change::ChangeKind;
 use crate::room::Stored;
 
@@ -124,10 +123,9 @@ impl Edits<'_> {
             return Err(stored.epoch.map_or(problem.clone(), |epoch| problem.with("epoch", epoch)));
         }
         let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
-        let whole = checkpoint::merge(&parts).map_err(|error| unreadable(&error))?;
         let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
         // A base that is not met is told with the epoch, too.
-        document_module::edit(&self.body, &whole, stored.clock, client).map_err(|problem| {
+        document_module::edit(&self.body, &parts, stored.clock, client).map_err(|problem| {
             match problem.code {
                 ProblemCode::StaleBase => problem.with("epoch", stored.epoch),
                 _ => problem,

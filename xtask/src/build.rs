@@ -181,7 +181,13 @@ fn compile_module(toolchain: &Toolchain, artefact: Artefact, name: &str, mode: M
         .args(["--target", "bundler", "--out-name", name, "--out-dir"])
         .arg(artefact.out_dir())
         .arg(target.join(WASM_TARGET).join(folder).join("yrelay.wasm"));
-    process::run(&mut bindgen)
+    process::run(&mut bindgen)?;
+    if artefact == Artefact::Documents {
+        // It instantiates the module at once, which is for the entry to decide; nothing imports it.
+        let unused = artefact.out_dir().join(format!("{name}.js"));
+        fs::remove_file(&unused).map_err(|error| format!("{}: {error}", unused.display()))?;
+    }
+    Ok(())
 }
 
 fn optimize(module: &Path) -> Result {
