@@ -1,4 +1,4 @@
-//! The structs of an update in document order: Yjs's integration, for reading only.
+//! The structs of an update in document order: Yjs's integration.
 //!
 //! Nodes live in one vector and point at each other by index, so that a hostile update can at most
 //! give a strange document. What waits for missing structs is left out, as in Yjs.
