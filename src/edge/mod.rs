@@ -28,6 +28,7 @@ mod room_calls;
 mod room_object;
 mod room_storage;
 mod socket;
+mod stalled;
 mod telemetry;
 mod workspaces;
 
