@@ -10,15 +10,16 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use crate::api::limits::{
-        DEFAULT_PAGE, DEFAULT_PRESENCE_SECONDS, MAX_OPS, MAX_PAGE, MAX_PRESENCE_SECONDS, MAX_SESSION_BYTES,
-        MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS, MIN_PRESENCE_SECONDS,
+        DEFAULT_PAGE, DEFAULT_PRESENCE_SECONDS, MAX_OPS, MAX_PAGE, MAX_PEER_BYTES, MAX_PRESENCE_SECONDS,
+        MAX_SESSION_BYTES, MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS, MIN_PRESENCE_SECONDS,
     };
     use crate::api::op::parse_ops;
     use crate::api::path::{NodePath, WorkspaceId};
     use crate::api::problem::{Problem, ProblemCode};
     use crate::api::resource::{
         ChangeList, EditAnswer, Health, Node, NodeKind, NodeList, OpsAnswer, PresenceEntry, PresenceList,
-        RelayList, RelaySummary, StoredTelemetry, TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
+        RelayList, RelaySummary, Signal, SignalAnswer, SignalList, StoredTelemetry, TokenAnswer,
+        UpdateAnswer, Workspace, WriteAnswer,
     };
     use crate::api::route::{Route, allowed_methods, route};
     use crate::api::telemetry::{ADVANCE, CYCLE_ALL_FAILED, TRIGGERS};
@@ -66,6 +67,7 @@ mod tests {
             Route::ListNodes(id()),
             Route::ListPresence(id()),
             Route::ListRelays,
+            Route::ListSignals(id()),
             Route::MintToken(id()),
             Route::MoveNode(id(), path()),
             Route::OpenApi,
@@ -81,6 +83,7 @@ mod tests {
             Route::Relay(id(), None),
             Route::Relay(id(), Some(path())),
             Route::ReportTelemetry,
+            Route::SendSignal(id()),
             Route::StreamChanges(id()),
         ];
         for route in &routes {
@@ -96,6 +99,7 @@ mod tests {
                 | Route::ListNodes(_)
                 | Route::ListPresence(_)
                 | Route::ListRelays
+                | Route::ListSignals(_)
                 | Route::MintToken(_)
                 | Route::MoveNode(..)
                 | Route::OpenApi
@@ -110,6 +114,7 @@ mod tests {
                 | Route::Ready
                 | Route::Relay(..)
                 | Route::ReportTelemetry
+                | Route::SendSignal(_)
                 | Route::StreamChanges(_) => {}
             }
         }
@@ -209,6 +214,13 @@ mod tests {
         let node = Node { path: "a".to_owned(), kind: NodeKind::Record, clock: 1, value: Some(Value::Null) };
         let relay =
             RelaySummary { label: "cf".to_owned(), advances_from: 1, advances_to: 0, last_advance_at: 1 };
+        let signal = Signal {
+            id: 1,
+            from: "a".to_owned(),
+            sub: "ada".to_owned(),
+            topic: "t".to_owned(),
+            data: Value::Null,
+        };
         let present = PresenceEntry {
             sub: "ada".to_owned(),
             kind: "human",
@@ -229,6 +241,9 @@ mod tests {
             "PresenceList": PresenceList { presence: vec![present.clone()], other_humans: 0, complete: true },
             "RelayList": RelayList { relays: vec![relay.clone()], cycles_all_failed: 0, since: 1 },
             "RelaySummary": relay,
+            "Signal": signal,
+            "SignalAnswer": SignalAnswer { id: 1, expires_at: 1 },
+            "SignalList": SignalList { signals: vec![signal.clone()] },
             "StoredTelemetry": StoredTelemetry { stored: 1 },
             "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1 },
             "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0, missed: Some(false) },
@@ -275,6 +290,7 @@ mod tests {
             (&json!(MIN_PRESENCE_SECONDS), &json!(MAX_PRESENCE_SECONDS))
         );
         assert_eq!(ttl["default"], DEFAULT_PRESENCE_SECONDS);
+        assert_eq!(schemas["PeerId"]["maxLength"], MAX_PEER_BYTES);
         assert_eq!(schemas["SessionName"]["maxLength"], MAX_SESSION_BYTES);
         let limit = &document["components"]["parameters"]["limit"]["schema"];
         assert_eq!((&limit["maximum"], &limit["default"]), (&json!(MAX_PAGE), &json!(DEFAULT_PAGE)));
