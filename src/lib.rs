@@ -10,6 +10,7 @@
 //! - [`room`]: the state machine of one workspace on one relay.
 //! - [`feed`]: the change feed: cursors, the SSE text, the state machine of a stream.
 //! - [`api`]: HTTP decisions: routes, problems, tokens.
+//! - [`mcp`]: the Model Context Protocol, as calls of the API.
 //!
 //! The shells are thin loops around it:
 //!
@@ -21,6 +22,7 @@
 pub mod api;
 pub mod document;
 pub mod feed;
+pub mod mcp;
 pub mod protocol;
 pub mod room;
 

@@ -49,6 +49,19 @@ impl Actor {
         }
     }
 
+    /// The workspaces that the token names, in the order of their ids. Those that only `*` covers are
+    /// not known here.
+    pub fn workspaces(&self) -> impl Iterator<Item = &str> {
+        self.roles.keys().map(String::as_str).filter(|id| *id != EVERY_WORKSPACE)
+    }
+
+    /// The workspace that is meant when none is named: the only one that the token is for.
+    #[must_use]
+    pub fn only_workspace(&self) -> Option<WorkspaceId> {
+        let only = if self.roles.len() == 1 { self.workspaces().next() } else { None };
+        only.and_then(|id| WorkspaceId::parse(id).ok())
+    }
+
     /// Who a change is by: the caller, or for a service the author that it names. A relay saves what
     /// others wrote.
     ///
@@ -363,6 +376,17 @@ mod tests {
         let refused = actor.require(&workspace("w1"), Role::Editor).unwrap_err();
         assert_eq!(refused.status(), 403);
         assert!(Role::Viewer < Role::Editor && Role::Editor < Role::Owner);
+    }
+
+    #[test]
+    fn a_workspace_need_not_be_named_when_the_token_has_exactly_one() {
+        let only = |roles: &[(&str, Role)]| actor(roles).only_workspace().map(|id| id.to_string());
+        assert_eq!(only(&[("w1", Role::Viewer)]).as_deref(), Some("w1"));
+        for several in [&[][..], &[("*", Role::Owner)], &[("w1", Role::Viewer), ("*", Role::Viewer)]] {
+            assert_eq!(only(several), None);
+        }
+        let actor = actor(&[("w2", Role::Viewer), ("*", Role::Viewer), ("w1", Role::Owner)]);
+        assert_eq!(actor.workspaces().collect::<Vec<_>>(), ["w1", "w2"]);
     }
 
     #[test]

@@ -63,6 +63,7 @@ mod tests {
             Route::ListChanges(id()),
             Route::ListNodes(id()),
             Route::ListRelays,
+            Route::Mcp,
             Route::MintToken(id()),
             Route::OpenApi,
             Route::PatchNode(id(), path()),
@@ -87,6 +88,7 @@ mod tests {
                 | Route::ListChanges(_)
                 | Route::ListNodes(_)
                 | Route::ListRelays
+                | Route::Mcp
                 | Route::MintToken(_)
                 | Route::OpenApi
                 | Route::PatchNode(..)

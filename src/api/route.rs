@@ -29,6 +29,8 @@ pub enum Route {
     ListNodes(WorkspaceId),
     /// `GET /api/relays`: what clients reported of relays.
     ListRelays,
+    /// `POST /mcp`: the Model Context Protocol.
+    Mcp,
     /// `POST /api/workspaces/:id/tokens`
     MintToken(WorkspaceId),
     /// `GET /api/openapi.json`
@@ -69,6 +71,7 @@ impl Route {
             Self::ListChanges(_) => "listChanges",
             Self::ListNodes(_) => "listNodes",
             Self::ListRelays => "listRelays",
+            Self::Mcp => "mcp",
             Self::MintToken(_) => "mintToken",
             Self::OpenApi => "openapi",
             Self::PatchNode(..) => "patchNode",
@@ -98,6 +101,7 @@ impl Route {
             Self::CreateWorkspace
             | Self::Health
             | Self::ListRelays
+            | Self::Mcp
             | Self::OpenApi
             | Self::Ready
             | Self::ReportTelemetry => None,
@@ -149,6 +153,7 @@ enum Resource {
     /// An address that ends in `/updates`: a document of that name, or the updates of another.
     DocumentOrUpdates(WorkspaceId, Result<NodePath, Problem>, NodePath),
     Health,
+    Mcp,
     Node(WorkspaceId, NodePath),
     Nodes(WorkspaceId),
     OpenApi,
@@ -169,6 +174,7 @@ impl Resource {
         let segments: Vec<&str> = relative.split('/').collect();
         Ok(match segments.as_slice() {
             ["healthz"] => Self::Health,
+            ["mcp"] => Self::Mcp,
             ["readyz"] => Self::Ready,
             ["api", "openapi.json"] => Self::OpenApi,
             ["api", "relays"] => Self::Relays,
@@ -220,6 +226,7 @@ impl Resource {
             ("GET", Self::Changes(id)) => Route::ListChanges(id.clone()),
             ("GET", Self::ChangeStream(id)) => Route::StreamChanges(id.clone()),
             ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
+            ("POST", Self::Mcp) => Route::Mcp,
             ("GET", Self::Health) => Route::Health,
             ("GET", Self::Ready) => Route::Ready,
             ("GET", Self::OpenApi) => Route::OpenApi,
@@ -243,7 +250,7 @@ impl Resource {
             | Self::Relays => "GET",
             Self::DocumentOrUpdates(..) => "GET, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
-            Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Workspace(_) => "GET, DELETE",
         }
     }
@@ -290,6 +297,7 @@ mod tests {
             ("GET", "/api/workspaces/w-1/changes/stream", Route::StreamChanges(w())),
             ("POST", "/api/workspaces/w-1/tokens", Route::MintToken(w())),
             ("POST", "/api/telemetry", Route::ReportTelemetry),
+            ("POST", "/mcp", Route::Mcp),
             ("GET", "/api/relays", Route::ListRelays),
             ("GET", "/healthz", Route::Health),
             ("GET", "/readyz", Route::Ready),
@@ -338,6 +346,7 @@ mod tests {
         assert_eq!(allow("POST", "/api/workspaces/w/nodes/a"), Some("GET, PUT, PATCH, DELETE"));
         assert_eq!(allow("GET", "/api/workspaces"), Some("POST"));
         assert_eq!(allow("get", "/healthz"), Some("GET"));
+        assert_eq!((allow("GET", "/mcp"), allow("DELETE", "/mcp")), (Some("POST"), Some("POST")));
         assert_eq!(allow("POST", "/ws/a"), Some("GET"));
         assert_eq!(allow("POST", "/api/workspaces/w/docs/a"), Some("GET"));
         assert_eq!(allow("PUT", "/api/workspaces/w/docs/a/updates"), Some("GET, POST"));
@@ -377,5 +386,6 @@ mod tests {
         for closed in ["/api/relays", "/api/workspaces/w", "/api/workspaces/w/changes/stream"] {
             assert!(route("GET", closed).unwrap().needs_api_token(), "{closed}");
         }
+        assert!(route("POST", "/mcp").unwrap().needs_api_token());
     }
 }

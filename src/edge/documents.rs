@@ -43,20 +43,22 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
     }
     let db = call.db()?;
     let after = since.unwrap_or(0);
-    let stored =
-        db.document(workspace.as_str(), path.as_str(), after).await.map_err(|error| storage(&error))?;
-    let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
+    let stored = db.document_and_head(workspace.as_str(), path.as_str(), after).await;
+    let Some((stored, head)) = stored.map_err(|error| storage(&error))? else {
+        return Err(absent(&db, workspace).await);
+    };
     let Some(epoch) = stored.epoch else {
         return Err(match db.node(workspace.as_str(), path.as_str()).await {
             Ok(Some(Some(_))) => Problem::new(ProblemCode::WrongNodeKind),
             _ => Problem::new(ProblemCode::NodeNotFound),
         });
     };
-    let (clock, epoch) = (etag(stored.clock), epoch.to_string());
+    let (clock, epoch, head) = (etag(stored.clock), epoch.to_string(), head.to_string());
     let fields = [
         ("Content-Type", shown.content_type),
         ("ETag", clock.as_str()),
         ("Yrelay-Epoch", epoch.as_str()),
+        ("Yrelay-Head", head.as_str()),
         ("Cache-Control", "no-store"),
         ("Vary", "Accept"),
     ];

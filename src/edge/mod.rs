@@ -14,6 +14,7 @@ mod db;
 mod documents;
 mod guard;
 mod issuer;
+mod mcp;
 mod nodes;
 mod notify;
 mod openapi;
@@ -119,6 +120,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListRelays => telemetry::relays(call).await,
+        Route::Mcp => mcp::serve(call, request).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
         Route::OpenApi => openapi::openapi(),

@@ -69,7 +69,12 @@ pub async fn panic(stub: &Stub) -> Result<Response> {
 }
 
 /// A request to the room. The platform crate's builder carries every option of `fetch` along.
-fn request(url: &str, method: &str, headers: &[(&str, &str)], body: Option<&str>) -> Result<Request> {
+pub(super) fn request(
+    url: &str,
+    method: &str,
+    headers: &[(&str, &str)],
+    body: Option<&str>,
+) -> Result<Request> {
     let (fields, init) = (Object::new(), Object::new());
     for (name, value) in headers {
         Reflect::set(&fields, &JsValue::from_str(name), &JsValue::from_str(value))?;
