@@ -7,6 +7,7 @@ import os from "node:os";
 import { parseArgs } from "node:util";
 
 import { deno, denoIdle } from "./deno.mjs";
+import { edits } from "./edits.mjs";
 import { fanout, hot, size } from "./fanout.mjs";
 import { feed } from "./feed.mjs";
 import { join } from "./join.mjs";
@@ -15,7 +16,7 @@ import { isBuilt, serverLogs, startDatabase, stopAll } from "./servers.mjs";
 import { openFloor, openYrelay } from "./sides.mjs";
 import { wake } from "./wake.mjs";
 
-const SCENARIOS = { fanout, hot, size, join, feed, wake, deno, "deno-idle": denoIdle };
+const SCENARIOS = { fanout, hot, size, join, feed, wake, edits, deno, "deno-idle": denoIdle };
 /** Past this a scenario hangs, whatever its rounds are waiting for. */
 const SCENARIO_LIMIT_MS = 15 * 60_000;
 

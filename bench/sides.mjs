@@ -63,6 +63,8 @@ export async function openYrelay(database) {
       }
     },
     write: (path, value) => send("PUT", `${api}/${WORKSPACE}/nodes/${path}`, JSON_TYPE, JSON.stringify(value)),
+    edit: (document, edits) =>
+      send("POST", `${api}/${WORKSPACE}/docs/${document}/edits`, JSON_TYPE, JSON.stringify({ root: "content", edits })),
     changes: (signal) => expectOk(fetch(`${api}/${WORKSPACE}/changes/stream`, {
       headers: { ...headers(), accept: "text/event-stream" }, signal,
     })),

@@ -2,11 +2,14 @@
 //!
 //! One request a line, one answer a line, bytes in hex (`-` for none):
 //! `validate U` → `ok`, `json U` → JSON, `text U ROOT` → a JSON string, `merge U…` → hex,
-//! `diff U SV` → hex, `vector U` → hex, `hole U` → `true` or `false`. A failure is `error …`.
+//! `diff U SV` → hex, `vector U` → hex, `hole U` → `true` or `false`; `edit U BODY CLIENT` → hex, with
+//! the body of an edit request in hex. A failure is `error …`.
 
 use std::io::{BufRead, Write};
 
+use yrelay::api::edit::{parse_edits, refused};
 use yrelay::document::checkpoint::{diff, has_hole, merge, state_vector};
+use yrelay::document::edit;
 use yrelay::document::error::DocumentError;
 use yrelay::document::project;
 use yrelay::document::validate::validate_update;
@@ -40,9 +43,22 @@ fn answer(command: &str, words: &[&str]) -> Result<String, DocumentError> {
         "merge" => hex(&merge(&bytes.iter().map(Vec::as_slice).collect::<Vec<_>>())?),
         "diff" => hex(&diff(first, second)?),
         "vector" => hex(&state_vector(first)?),
+        "edit" => return Ok(edit(first, second, words.get(2).copied())),
         "hole" => has_hole(first)?.to_string(),
         other => format!("error unknown command {other}"),
     })
+}
+
+/// The edits of a request as an update, and the state vector after it; or the code of the problem.
+fn edit(update: &[u8], body: &[u8], client: Option<&str>) -> String {
+    let client = client.and_then(|client| client.parse().ok()).unwrap_or(1);
+    let made = parse_edits(body).and_then(|request| {
+        edit::edit(update, &[(&request.root, &request.edits)], client).map_err(|error| refused(&error))
+    });
+    match made {
+        Ok(made) => format!("{} {}", hex(&made.update), hex(&made.vector)),
+        Err(problem) => format!("error {}", problem.code.info().name),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

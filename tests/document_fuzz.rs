@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use yrelay::document::checkpoint::{EMPTY_UPDATE, diff, for_yrs, has_hole, merge, state_vector};
+use yrelay::document::edit::{AnyValue, Edit, Inserted, Pointer, Quote, Spot, edit as edit_document};
 use yrelay::document::error::DocumentError;
 use yrelay::document::project;
 use yrelay::document::validate::{validate_state_vector, validate_update};
@@ -29,6 +30,9 @@ const ROUNDS: u64 = 60_000;
 
 /// Of the thread that everything runs on: what a Durable Object's WASM instance has.
 const STACK: usize = 1024 * 1024;
+
+/// Client id of edits; the updates have others.
+const EDITOR: u64 = 4_000_000_000;
 
 /// Encoded `Any` values: undefined, null, integer, nested, bigint, text, bytes.
 const ANY_VALUES: &[&[u8]] = &[
@@ -231,6 +235,7 @@ struct Tally {
     accepted: u64,
     shown: u64,
     in_yrs: u64,
+    edited: u64,
     /// Lines for the script that asks Yjs: update, text of root `t`, in hex.
     lines: String,
 }
@@ -273,6 +278,7 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
             Ok(_) | Err(DocumentError::Ambiguous(_) | DocumentError::Unsupported(_)) => {}
             Err(error) => panic!("{error}"),
         }
+        tally.edited += check_edits(bytes);
         match for_yrs(bytes) {
             Ok(loadable) => {
                 tally.in_yrs += 1;
@@ -282,6 +288,45 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Edits that are possible make an update that adds itself and nothing else. Returns how many were.
+fn check_edits(update: &[u8]) -> u64 {
+    let plain = |text: &str| Inserted { text: text.to_owned(), attributes: None };
+    let bold = vec![("bold".to_owned(), "true".to_owned())];
+    let formatted = Inserted { text: "é😀".to_owned(), attributes: Some(bold.clone()) };
+    let quote = |text: &str| Quote { text: text.to_owned(), occurrence: Some(1) };
+    let pointer = |text| Pointer::parse(text).unwrap();
+    let value = || AnyValue::of(&serde_json::json!({"x": [1]}));
+    let wishes = [
+        Edit::Append(plain("end")),
+        Edit::Insert(Spot::At(1), formatted),
+        Edit::Format(quote("a"), bold),
+        Edit::Replace(quote("a"), "b".to_owned()),
+        Edit::Set("a b".to_owned()),
+        Edit::Put(pointer("/k"), value()),
+        Edit::Put(pointer("/0"), value()),
+        Edit::InsertItem(pointer("/1"), value()),
+        Edit::Remove(pointer("/0/0")),
+    ];
+    let mut made = 0;
+    // One root each: all of them take three times as long.
+    let root = ["t", "m", ""][update.len() % 3];
+    for wish in &wishes {
+        let Ok(edited) = edit_document(update, &[(root, std::slice::from_ref(wish))], EDITOR) else {
+            continue;
+        };
+        validate_update(&edited.update).unwrap();
+        let after = merge(&[update, &edited.update]).unwrap();
+        assert_eq!(has_hole(&after).unwrap(), has_hole(update).unwrap());
+        let vector = StateVector::decode_v1(&state_vector(&after).unwrap()).unwrap();
+        assert_eq!(StateVector::decode_v1(&edited.vector).unwrap(), vector);
+        if let (Edit::Set(text), Ok(shown)) = (wish, project::text(&after, Some(root))) {
+            assert_eq!(shown, *text);
+        }
+        made += 1;
+    }
+    made
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
@@ -334,6 +379,7 @@ fn run(name: &str, make: impl Fn(&mut Random) -> Vec<u8> + Send + 'static) -> Ta
 #[test]
 fn w04_invented_updates_never_break_what_accepts_them() {
     let tally = run("invented", invent);
+    assert!(tally.edited > tally.accepted, "most of what is shown can be edited");
     assert!(tally.accepted > tally.tried / 3, "the generator makes mostly valid updates");
 }
 

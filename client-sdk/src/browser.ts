@@ -29,6 +29,8 @@ export interface Environment {
   now(): number;
   /** From 0 to below 1. */
   random(): number;
+  /** A new random name, such as an idempotency key. */
+  uuid(): string;
   setTimeout(run: () => void, ms: number): unknown;
   clearTimeout(timer: unknown): void;
   isOnline(): boolean;
@@ -50,6 +52,7 @@ export function browserEnvironment(): Environment {
     fetch: (url, init) => globalThis.fetch(url, init),
     now: () => Date.now(),
     random: () => Math.random(),
+    uuid: () => globalThis.crypto.randomUUID(),
     setTimeout: (run, ms) => globalThis.setTimeout(run, ms),
     clearTimeout: (timer) => globalThis.clearTimeout(timer as number),
     isOnline: () => globalThis.navigator?.onLine !== false,

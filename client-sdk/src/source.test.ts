@@ -1,13 +1,14 @@
 // Rules about the sources themselves, which no type says.
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
+import { join, posix } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 const FOLDER = fileURLToPath(new URL(".", import.meta.url));
-const SOURCES = readdirSync(FOLDER)
+const SOURCES = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
   .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
-  .map((name) => ({ name, text: readFileSync(`${FOLDER}/${name}`, "utf8") }));
+  .map((name) => ({ name: name.replaceAll("\\", "/"), text: readFileSync(join(FOLDER, name), "utf8") }));
 /** Without comments, which may name anything. */
 const code = (text: string) => text.replaceAll(/^\s*(\/\/|\/?\*).*$/gm, "").replaceAll(/\/\/ .*$/gm, "");
 
@@ -15,24 +16,40 @@ test("B09 only Yjs and y-protocols are imported, which the application brings", 
   const tool = ["node:fs", "node:url"];
   for (const { name, text } of SOURCES) {
     const imports = [...text.matchAll(/from "([^"]+)"/g)].map((match) => match[1]!);
-    const allowed = (from: string) => from.startsWith("./") || from === "yjs" || from === "y-protocols/awareness" || (name === "check-relays.ts" && tool.includes(from));
+    const allowed = (from: string) => /^\.\.?\//.test(from) || from === "yjs" || from === "y-protocols/awareness" || (name === "check-relays.ts" && tool.includes(from));
     assert.deepEqual(imports.filter((from) => !allowed(from)), [], name);
   }
   const { peerDependencies, dependencies } = JSON.parse(readFileSync(`${FOLDER}/../package.json`, "utf8"));
   assert.deepEqual([Object.keys(peerDependencies), dependencies], [["y-protocols", "yjs"], undefined]);
 });
 
-test("the entry without Yjs does not reach Yjs", () => {
+/** Every file and package that an entry leads to. */
+function reachedFrom(entry: string): ReadonlySet<string> {
   const reached = new Set<string>();
   const visit = (name: string) => {
     if (reached.has(name)) return;
     reached.add(name);
     const { text } = SOURCES.find((source) => source.name === name)!;
-    for (const [, from] of text.matchAll(/from "([^"]+)"/g)) from!.startsWith("./") ? visit(from!.slice(2)) : reached.add(from!);
+    for (const [, from] of text.matchAll(/from "([^"]+)"/g)) {
+      if (from!.startsWith(".")) visit(posix.join(posix.dirname(name), from!));
+      else reached.add(from!);
+    }
   };
-  visit("relay.ts");
-  assert.ok(reached.has("relay-walker.ts"));
-  assert.deepEqual([...reached].filter((name) => name.startsWith("y")), []);
+  visit(entry);
+  return reached;
+}
+
+test("the entries without Yjs do not reach Yjs", () => {
+  for (const [entry, part] of [["relay.ts", "relay-walker.ts"], ["agent/index.ts", "agent/change-feed.ts"]] as const) {
+    const reached = reachedFrom(entry);
+    assert.ok(reached.has(part));
+    assert.deepEqual([...reached].filter((name) => name.startsWith("y")), []);
+  }
+});
+
+test("an agent holds no WebSocket and no relay", () => {
+  const others = [...reachedFrom("agent/index.ts")].filter((name) => !name.startsWith("agent/"));
+  assert.deepEqual(others.sort(), ["browser.ts", "token-source.ts"]);
 });
 
 test("time, chance and the console are taken from the environment, and nothing repeats by itself", () => {

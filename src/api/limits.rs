@@ -13,6 +13,12 @@ pub const MAX_JSON_DEPTH: usize = 64;
 /// Operations in one `/ops` request: all of them are one D1 batch, which has bounded statements.
 pub const MAX_OPS: usize = 50;
 
+/// Bytes of the name of a root: as long as a path may be.
+pub const MAX_ROOT_BYTES: usize = 512;
+
+/// Roots of a document that is written as JSON. Editors have one or two.
+pub const MAX_ROOTS: usize = 64;
+
 /// Segments of a node path. Subtree operations look at every ancestor.
 pub const MAX_PATH_SEGMENTS: usize = 32;
 

@@ -5,6 +5,10 @@ use super::problem::{Problem, ProblemCode};
 /// Bytes of a Yjs update; the generic name and the specific one mean the same.
 pub const UPDATE_TYPES: [&str; 2] = ["application/octet-stream", "application/x-yjs-update"];
 
+/// The content of a document: a Yjs update, or what one is made of.
+pub const CONTENT_TYPES: [&str; 4] =
+    ["application/octet-stream", "application/x-yjs-update", "text/plain", "application/json"];
+
 /// A record's value, or the body of any other JSON endpoint.
 pub const JSON_TYPES: [&str; 1] = ["application/json"];
 

@@ -6,7 +6,9 @@
 
 pub mod accept;
 pub mod auth;
+pub mod content;
 pub mod credentials;
+pub mod edit;
 pub mod idempotency;
 pub mod json;
 pub mod jwks;
@@ -57,6 +59,8 @@ mod tests {
             let _ = super::jwks::JwksUrl::parse(&text);
             let _ = super::token::open_scope_token(&text, super::token::Purpose::Relay, 0);
             let _ = super::credentials::bearer(Some(&text));
+            let _ = super::edit::parse_edits(text.as_bytes());
+            let _ = super::edit::parse_content(text.as_bytes(), None);
             let _ = super::idempotency::IdempotencyKey::parse(Some(&text));
             let _ = super::media::require_media(Some(&text), &super::media::JSON_TYPES);
             let _ = super::op::parse_ops(text.as_bytes());

@@ -115,18 +115,18 @@ fn take_precondition(fields: &mut Map<String, Value>) -> Result<Precondition, Pr
     }
 }
 
-fn take(fields: &mut Map<String, Value>, name: &str) -> Result<Value, Problem> {
+pub(super) fn take(fields: &mut Map<String, Value>, name: &str) -> Result<Value, Problem> {
     fields.remove(name).ok_or_else(|| bad(&format!("`{name}` is missing.")))
 }
 
-fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, Problem> {
+pub(super) fn take_text(fields: &mut Map<String, Value>, name: &str) -> Result<String, Problem> {
     match take(fields, name)? {
         Value::String(text) => Ok(text),
         _ => Err(bad(&format!("`{name}` has to be a string."))),
     }
 }
 
-fn bad(detail: &str) -> Problem {
+pub(super) fn bad(detail: &str) -> Problem {
     Problem::because(ProblemCode::BadRequest, detail)
 }
 

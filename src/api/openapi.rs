@@ -17,8 +17,8 @@ mod tests {
     use crate::api::path::{NodePath, WorkspaceId};
     use crate::api::problem::{Problem, ProblemCode};
     use crate::api::resource::{
-        ChangeList, Health, Node, NodeKind, NodeList, OpsAnswer, RelayList, RelaySummary, StoredTelemetry,
-        TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
+        ChangeList, EditAnswer, Health, Node, NodeKind, NodeList, OpsAnswer, RelayList, RelaySummary,
+        StoredTelemetry, TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
     };
     use crate::api::route::{Route, allowed_methods, route};
     use crate::api::telemetry::{ADVANCE, CYCLE_ALL_FAILED, TRIGGERS};
@@ -59,18 +59,21 @@ mod tests {
             Route::CreateWorkspace,
             Route::DeleteNode(id(), path()),
             Route::DeleteWorkspace(id()),
+            Route::EditDocument(id(), path()),
             Route::Health,
             Route::ListChanges(id()),
             Route::ListNodes(id()),
             Route::ListRelays,
             Route::Mcp,
             Route::MintToken(id()),
+            Route::MoveNode(id(), path()),
             Route::OpenApi,
             Route::PatchNode(id(), path()),
             Route::PostUpdate(id(), path()),
             Route::PutNode(id(), path()),
             Route::ReadDocument(id(), path()),
             Route::ReadNode(id(), path()),
+            Route::ReplaceDocument(id(), path()),
             Route::ReadWorkspace(id()),
             Route::Ready,
             Route::Relay(id(), None),
@@ -84,18 +87,21 @@ mod tests {
                 | Route::CreateWorkspace
                 | Route::DeleteNode(..)
                 | Route::DeleteWorkspace(_)
+                | Route::EditDocument(..)
                 | Route::Health
                 | Route::ListChanges(_)
                 | Route::ListNodes(_)
                 | Route::ListRelays
                 | Route::Mcp
                 | Route::MintToken(_)
+                | Route::MoveNode(..)
                 | Route::OpenApi
                 | Route::PatchNode(..)
                 | Route::PostUpdate(..)
                 | Route::PutNode(..)
                 | Route::ReadDocument(..)
                 | Route::ReadNode(..)
+                | Route::ReplaceDocument(..)
                 | Route::ReadWorkspace(_)
                 | Route::Ready
                 | Route::Relay(..)
@@ -139,8 +145,9 @@ mod tests {
             methods.entry(template).or_default().insert(method);
         }
         for (template, methods) in methods {
-            // An address of updates is the address of a document as well.
-            let own = |method: &&str| !(template.ends_with("/updates") && *method == "GET");
+            // An address that ends so is the address of a document or of a node as well.
+            let is_part = ["/edits", "/move", "/updates"].iter().any(|end| template.ends_with(end));
+            let own = |method: &&str| !is_part || *method == "POST";
             let allowed: BTreeSet<&str> =
                 allowed_methods(&example(template)).unwrap().split(", ").filter(own).collect();
             assert_eq!(methods, allowed, "{template}");
@@ -209,6 +216,7 @@ mod tests {
         let answers = json!({
             "Change": change,
             "ChangeList": ChangeList { changes: vec![change.clone()], head: 1, floor: 0 },
+            "EditAnswer": EditAnswer { clock: 1, epoch: 0, state_vector: String::new() },
             "Health": Health { status: "ok" },
             "Node": node,
             "NodeList": NodeList { nodes: vec![node.clone()], next: None, head: 1 },
@@ -248,6 +256,7 @@ mod tests {
         let kinds: Vec<&str> = ChangeKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!(schemas["Change"]["properties"]["kind"]["enum"], json!(kinds));
         assert_eq!(schemas["Ops"]["properties"]["ops"]["maxItems"], MAX_OPS);
+        assert_eq!(schemas["Edits"]["properties"]["edits"]["maxItems"], MAX_OPS);
         let event = &schemas["TelemetryEvent"]["oneOf"];
         assert_eq!(event[0]["properties"]["trigger"]["enum"], json!(TRIGGERS));
         assert_eq!(event[0]["properties"]["name"]["const"], ADVANCE);

@@ -253,8 +253,17 @@ problem_codes! {
         "The document was replaced, or deleted and made again, since the epoch that the request names.",
         "Load the document anew; keep the old copy apart, never merge it.";
     Exists "exists" 409 "Already exists",
-        "A workspace with this id exists already.",
-        "Use it, or choose another id.";
+        "A workspace with this id exists already; or the target of a move does, or something below it.",
+        "Use it, or choose another name.";
+    PointerNotFound "pointer_not_found" 409 "Pointer not found",
+        "A pointer of the edit at `index` leads to nothing in the root.",
+        "Read the document again and correct the pointer.";
+    QuoteAmbiguous "quote_ambiguous" 409 "Quote ambiguous",
+        "The text has the quote of the edit at `index` `count` times.",
+        "Name one with `occurrence`, or quote more of the text around it.";
+    QuoteNotFound "quote_not_found" 409 "Quote not found",
+        "The text does not have the quote of the edit at `index`, or only `count` times.",
+        "Read the document again and quote what is there.";
     WrongNodeKind "wrong_node_kind" 409 "Wrong kind of node",
         "The node is a document and the request is for a record, or the reverse.",
         "Use `/docs/` for documents and `/nodes/` for records.";
@@ -267,6 +276,9 @@ problem_codes! {
     PreconditionFailed "precondition_failed" 412 "Precondition failed",
         "The node is not at the clock in `If-Match`, or exists in spite of `If-None-Match: *`.",
         "Merge your change with `value`, then retry with `clock` as the new `If-Match`.";
+    StaleBase "stale_base" 412 "Stale base",
+        "The document has more than the `base` of the edits.",
+        "Read the document again, and send the edits with the new base.";
     DocumentTooLarge "document_too_large" 413 "Document too large",
         "The document would be over its size limit with this update.",
         "Split the document; do not retry.";
@@ -279,6 +291,9 @@ problem_codes! {
     IdempotencyKeyReused "idempotency_key_reused" 422 "Idempotency key reused",
         "The key was used before, by the same actor for the same address, with another body.",
         "Use a new key for a new request.";
+    InvalidEdit "invalid_edit" 422 "Invalid edit",
+        "The edit at `index` is not possible in this root: an offset past the end or inside a character, or another kind of root.",
+        "Read `detail`; do not retry unchanged.";
     InvalidUpdate "invalid_update" 422 "Invalid update",
         "The bytes are not a Yjs update in encoding version 1, or they break its bounds.",
         "Send what `Y.encodeStateAsUpdate` or the `update` event gives.";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::json::parse_object;
 use super::limits::MAX_UPDATE_BYTES;
-use super::path::WorkspaceId;
+use super::path::{NodePath, WorkspaceId};
 use super::problem::{Problem, ProblemCode};
 use super::token::Purpose;
 
@@ -22,6 +22,25 @@ pub fn parse_create_workspace(body: &[u8]) -> Result<Option<WorkspaceId>, Proble
         Some(Value::String(id)) => WorkspaceId::parse(&id).map(Some),
         Some(_) => Err(ProblemCode::InvalidWorkspaceId.into()),
     }
+}
+
+/// The body of `POST …/nodes/<path>/move`: `{"to":"new/path"}`.
+///
+/// # Errors
+/// Those of JSON bodies, `invalid_path`, or `bad_request` for a place at or below the node itself.
+pub fn parse_move(body: &[u8], from: &NodePath) -> Result<NodePath, Problem> {
+    let to = match parse_object(body, &["to"])?.get("to") {
+        Some(Value::String(to)) => NodePath::parse(to)?,
+        _ => return Err(Problem::because(ProblemCode::BadRequest, "`to` is missing or not a string.")),
+    };
+    let inside = to.as_str().strip_prefix(from.as_str());
+    if inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return Err(Problem::because(
+            ProblemCode::BadRequest,
+            "A node cannot move to itself or below itself.",
+        ));
+    }
+    Ok(to)
 }
 
 /// The body of `POST …/tokens`: `{"purpose":"relay"}` or `{"purpose":"stream"}`.

@@ -102,6 +102,18 @@ pub struct UpdateAnswer {
     pub missed: Option<bool>,
 }
 
+/// The answer to edits of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EditAnswer {
+    /// The clock of the change; the document's, when the edits changed nothing.
+    pub clock: u64,
+    /// The document's epoch (W11).
+    pub epoch: u64,
+    /// The state vector of the document with the edits, in base64url.
+    pub state_vector: String,
+}
+
 /// The answer to a report about relays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct StoredTelemetry {

@@ -4,7 +4,8 @@
 //! `/` never moves the border between two segments. Fixed segments must be written plainly.
 //!
 //! A document may be named `a/updates`: `GET …/docs/a/updates` reads it, while `POST` to the same
-//! address adds an update to the document `a`; its own updates go to `…/docs/a/updates/updates`.
+//! address adds an update to the document `a`; its own updates go to `…/docs/a/updates/updates`. So it
+//! is with `edits`, and with `move` of nodes.
 
 use super::path::{NodePath, WorkspaceId, decode_segment};
 use super::problem::{Problem, ProblemCode};
@@ -21,6 +22,8 @@ pub enum Route {
     DeleteNode(WorkspaceId, NodePath),
     /// `DELETE /api/workspaces/:id`
     DeleteWorkspace(WorkspaceId),
+    /// `POST /api/workspaces/:id/docs/<path>/edits`
+    EditDocument(WorkspaceId, NodePath),
     /// `GET /healthz`: the process answers.
     Health,
     /// `GET /api/workspaces/:id/changes`
@@ -33,6 +36,8 @@ pub enum Route {
     Mcp,
     /// `POST /api/workspaces/:id/tokens`
     MintToken(WorkspaceId),
+    /// `POST /api/workspaces/:id/nodes/<path>/move`
+    MoveNode(WorkspaceId, NodePath),
     /// `GET /api/openapi.json`
     OpenApi,
     /// `PATCH /api/workspaces/:id/nodes/<path>`
@@ -41,6 +46,8 @@ pub enum Route {
     PostUpdate(WorkspaceId, NodePath),
     /// `PUT /api/workspaces/:id/nodes/<path>`
     PutNode(WorkspaceId, NodePath),
+    /// `PUT /api/workspaces/:id/docs/<path>`
+    ReplaceDocument(WorkspaceId, NodePath),
     /// `GET /api/workspaces/:id/docs/<path>`
     ReadDocument(WorkspaceId, NodePath),
     /// `GET /api/workspaces/:id/nodes/<path>`
@@ -67,17 +74,20 @@ impl Route {
             Self::CreateWorkspace => "createWorkspace",
             Self::DeleteNode(..) => "deleteNode",
             Self::DeleteWorkspace(_) => "deleteWorkspace",
+            Self::EditDocument(..) => "editDocument",
             Self::Health => "health",
             Self::ListChanges(_) => "listChanges",
             Self::ListNodes(_) => "listNodes",
             Self::ListRelays => "listRelays",
             Self::Mcp => "mcp",
             Self::MintToken(_) => "mintToken",
+            Self::MoveNode(..) => "moveNode",
             Self::OpenApi => "openapi",
             Self::PatchNode(..) => "patchNode",
             Self::PostUpdate(..) => "postUpdate",
             Self::PutNode(..) => "putNode",
             Self::ReadDocument(..) => "readDocument",
+            Self::ReplaceDocument(..) => "replaceDocument",
             Self::ReadNode(..) => "readNode",
             Self::ReadWorkspace(_) => "readWorkspace",
             Self::Ready => "ready",
@@ -108,13 +118,16 @@ impl Route {
             Self::ApplyOps(id)
             | Self::DeleteNode(id, _)
             | Self::DeleteWorkspace(id)
+            | Self::EditDocument(id, _)
             | Self::ListChanges(id)
             | Self::ListNodes(id)
             | Self::MintToken(id)
+            | Self::MoveNode(id, _)
             | Self::PatchNode(id, _)
             | Self::PostUpdate(id, _)
             | Self::PutNode(id, _)
             | Self::ReadDocument(id, _)
+            | Self::ReplaceDocument(id, _)
             | Self::ReadNode(id, _)
             | Self::ReadWorkspace(id)
             | Self::Relay(id, _)
@@ -132,7 +145,10 @@ pub fn route(method: &str, path: &str) -> Result<Route, Problem> {
     let resource = Resource::find(path)?;
     match (method, &resource) {
         // Only as a document's name does the whole address have to fit the limits of a path.
-        ("GET", Resource::DocumentOrUpdates(_, Err(problem), _)) => Err(problem.clone()),
+        (
+            "GET" | "PUT" | "PATCH" | "DELETE",
+            Resource::DocumentOr(_, _, Err(problem), _) | Resource::NodeOrMove(_, Err(problem), _),
+        ) => Err(problem.clone()),
         _ => resource.route(method).ok_or_else(|| Problem::method_not_allowed(resource.allow())),
     }
 }
@@ -145,16 +161,25 @@ pub fn allowed_methods(path: &str) -> Result<&'static str, Problem> {
     Resource::find(path).map(|resource| resource.allow())
 }
 
+/// What is posted to a document.
+#[derive(Clone, Copy)]
+enum Part {
+    Edits,
+    Updates,
+}
+
 /// An address before its method is looked at.
 enum Resource {
     Changes(WorkspaceId),
     ChangeStream(WorkspaceId),
     Document(WorkspaceId, NodePath),
-    /// An address that ends in `/updates`: a document of that name, or the updates of another.
-    DocumentOrUpdates(WorkspaceId, Result<NodePath, Problem>, NodePath),
+    /// An address that ends in `/edits` or `/updates`: a document of that name, or these of another.
+    DocumentOr(Part, WorkspaceId, Result<NodePath, Problem>, NodePath),
     Health,
     Mcp,
     Node(WorkspaceId, NodePath),
+    /// An address that ends in `/move`: a node of that name, or the move of another.
+    NodeOrMove(WorkspaceId, Result<NodePath, Problem>, NodePath),
     Nodes(WorkspaceId),
     OpenApi,
     Ops(WorkspaceId),
@@ -185,9 +210,7 @@ impl Resource {
             ["api", "workspaces", id, "changes", "stream"] => Self::ChangeStream(workspace(id)?),
             ["api", "workspaces", id, "docs", path @ ..] if !path.is_empty() => Self::document(id, path)?,
             ["api", "workspaces", id, "nodes"] => Self::Nodes(workspace(id)?),
-            ["api", "workspaces", id, "nodes", path @ ..] => {
-                Self::Node(workspace(id)?, NodePath::from_segments(path)?)
-            }
+            ["api", "workspaces", id, "nodes", path @ ..] => Self::node(id, path)?,
             ["api", "workspaces", id, "ops"] => Self::Ops(workspace(id)?),
             ["api", "workspaces", id, "tokens"] => Self::Tokens(workspace(id)?),
             // A slash after the id alone is still the workspace channel: never a second room.
@@ -200,11 +223,22 @@ impl Resource {
     fn document(id: &str, segments: &[&str]) -> Result<Self, Problem> {
         let id = workspace(id)?;
         let path = NodePath::from_segments(segments);
+        let (part, parent) = match segments {
+            [parent @ .., "edits"] if !parent.is_empty() => (Part::Edits, parent),
+            [parent @ .., "updates"] if !parent.is_empty() => (Part::Updates, parent),
+            _ => return Ok(Self::Document(id, path?)),
+        };
+        Ok(Self::DocumentOr(part, id, path, NodePath::from_segments(parent)?))
+    }
+
+    fn node(id: &str, segments: &[&str]) -> Result<Self, Problem> {
+        let id = workspace(id)?;
+        let path = NodePath::from_segments(segments);
         match segments {
-            [parent @ .., "updates"] if !parent.is_empty() => {
-                Ok(Self::DocumentOrUpdates(id, path, NodePath::from_segments(parent)?))
+            [parent @ .., "move"] if !parent.is_empty() => {
+                Ok(Self::NodeOrMove(id, path, NodePath::from_segments(parent)?))
             }
-            _ => Ok(Self::Document(id, path?)),
+            _ => Ok(Self::Node(id, path?)),
         }
     }
 
@@ -214,15 +248,30 @@ impl Resource {
             ("GET", Self::Workspace(id)) => Route::ReadWorkspace(id.clone()),
             ("DELETE", Self::Workspace(id)) => Route::DeleteWorkspace(id.clone()),
             ("GET", Self::Nodes(id)) => Route::ListNodes(id.clone()),
-            ("GET", Self::Node(id, path)) => Route::ReadNode(id.clone(), path.clone()),
-            ("PUT", Self::Node(id, path)) => Route::PutNode(id.clone(), path.clone()),
-            ("PATCH", Self::Node(id, path)) => Route::PatchNode(id.clone(), path.clone()),
-            ("DELETE", Self::Node(id, path)) => Route::DeleteNode(id.clone(), path.clone()),
+            ("POST", Self::NodeOrMove(id, _, node)) => Route::MoveNode(id.clone(), node.clone()),
+            (_, Self::Node(id, path) | Self::NodeOrMove(id, Ok(path), _)) => {
+                let (id, path) = (id.clone(), path.clone());
+                match method {
+                    "GET" => Route::ReadNode(id, path),
+                    "PUT" => Route::PutNode(id, path),
+                    "PATCH" => Route::PatchNode(id, path),
+                    "DELETE" => Route::DeleteNode(id, path),
+                    _ => return None,
+                }
+            }
             ("POST", Self::Ops(id)) => Route::ApplyOps(id.clone()),
-            ("GET", Self::Document(id, path) | Self::DocumentOrUpdates(id, Ok(path), _)) => {
+            ("GET", Self::Document(id, path) | Self::DocumentOr(_, id, Ok(path), _)) => {
                 Route::ReadDocument(id.clone(), path.clone())
             }
-            ("POST", Self::DocumentOrUpdates(id, _, parent)) => Route::PostUpdate(id.clone(), parent.clone()),
+            ("PUT", Self::Document(id, path) | Self::DocumentOr(_, id, Ok(path), _)) => {
+                Route::ReplaceDocument(id.clone(), path.clone())
+            }
+            ("POST", Self::DocumentOr(Part::Edits, id, _, parent)) => {
+                Route::EditDocument(id.clone(), parent.clone())
+            }
+            ("POST", Self::DocumentOr(Part::Updates, id, _, parent)) => {
+                Route::PostUpdate(id.clone(), parent.clone())
+            }
             ("GET", Self::Changes(id)) => Route::ListChanges(id.clone()),
             ("GET", Self::ChangeStream(id)) => Route::StreamChanges(id.clone()),
             ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
@@ -241,14 +290,15 @@ impl Resource {
         match self {
             Self::Changes(_)
             | Self::ChangeStream(_)
-            | Self::Document(..)
             | Self::Health
             | Self::Nodes(_)
             | Self::OpenApi
             | Self::Ready
             | Self::Relay(..)
             | Self::Relays => "GET",
-            Self::DocumentOrUpdates(..) => "GET, POST",
+            Self::Document(..) => "GET, PUT",
+            Self::DocumentOr(..) => "GET, PUT, POST",
+            Self::NodeOrMove(..) => "GET, PUT, PATCH, DELETE, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
             Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Workspace(_) => "GET, DELETE",
@@ -348,9 +398,28 @@ mod tests {
         assert_eq!(allow("get", "/healthz"), Some("GET"));
         assert_eq!((allow("GET", "/mcp"), allow("DELETE", "/mcp")), (Some("POST"), Some("POST")));
         assert_eq!(allow("POST", "/ws/a"), Some("GET"));
-        assert_eq!(allow("POST", "/api/workspaces/w/docs/a"), Some("GET"));
-        assert_eq!(allow("PUT", "/api/workspaces/w/docs/a/updates"), Some("GET, POST"));
+        assert_eq!(allow("POST", "/api/workspaces/w/docs/a"), Some("GET, PUT"));
+        assert_eq!(allow("PATCH", "/api/workspaces/w/docs/a/updates"), Some("GET, PUT, POST"));
         assert_eq!(allowed_methods("/api/workspaces/w"), Ok("GET, DELETE"));
+    }
+
+    #[test]
+    fn edits_and_moves_are_posted_to_what_they_are_of() {
+        let post = |path| route("POST", path);
+        assert_eq!(post("/api/workspaces/w/docs/a/b/edits"), Ok(Route::EditDocument(id("w"), node("a/b"))));
+        assert_eq!(post("/api/workspaces/w/nodes/a/b/move"), Ok(Route::MoveNode(id("w"), node("a/b"))));
+        assert_eq!(code("POST", "/api/workspaces/w/docs/edits"), ProblemCode::MethodNotAllowed);
+        assert_eq!(code("POST", "/api/workspaces/w/nodes/move"), ProblemCode::MethodNotAllowed);
+        let put = |path| route("PUT", path);
+        assert_eq!(put("/api/workspaces/w/nodes/a/move"), Ok(Route::PutNode(id("w"), node("a/move"))));
+        assert_eq!(
+            put("/api/workspaces/w/docs/a/edits"),
+            Ok(Route::ReplaceDocument(id("w"), node("a/edits")))
+        );
+        // 512 bytes with the last segment are too long for a name, and not for what it is of.
+        let long = "a".repeat(510);
+        assert!(post(&format!("/api/workspaces/w/nodes/{long}/move")).is_ok());
+        assert_eq!(code("DELETE", &format!("/api/workspaces/w/nodes/{long}/move")), ProblemCode::InvalidPath);
     }
 
     #[test]

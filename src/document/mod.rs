@@ -6,6 +6,7 @@
 //! JSON content), and changes values it re-encodes (bigint). Tests compare the two where both hold.
 
 pub mod checkpoint;
+pub mod edit;
 pub mod error;
 pub mod project;
 pub mod validate;

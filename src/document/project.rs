@@ -49,7 +49,8 @@ pub fn json(update: &[u8]) -> Result<Value, DocumentError> {
     Ok(Value::Object(document))
 }
 
-fn root_kind<'a>(replica: &Replica<'a>, index: TypeIndex) -> Option<TypeRef<'a>> {
+/// What a root is, as far as its content tells.
+pub(super) fn root_kind<'a>(replica: &Replica<'a>, index: TypeIndex) -> Option<TypeRef<'a>> {
     let mut kind = None;
     for node in replica.list_with_deleted(index) {
         kind = match node.content {

@@ -3,14 +3,19 @@
 //! Nodes live in one vector and point at each other by index, so that a hostile update can at most
 //! give a strange document. What waits for missing structs is left out, as in Yjs.
 
+mod insert;
+mod queue;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+pub(super) use insert::{New, Place};
+
 use super::error::DocumentError;
 use super::index::Table;
-use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, Visitor, walk};
-use crate::protocol::error::DecodeError;
+use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, walk};
 use crate::protocol::limits::MAX_NESTING;
+use queue::Queue;
 
 pub(super) type NodeIndex = usize;
 pub(super) type TypeIndex = usize;
@@ -117,7 +122,7 @@ impl<'a> Replica<'a> {
         let mut waiting = vec![client];
         queue.set_waits(client, true);
         while let Some(client) = waiting.last().copied() {
-            let Some(part) = queue.structs.get(client).and_then(Parts::first).copied() else {
+            let Some(part) = queue.structs.get(client).and_then(queue::Parts::first).copied() else {
                 waiting.pop();
                 continue;
             };
@@ -410,90 +415,54 @@ impl<'a> Node<'a> {
         Self { deleted: true, ..Self::of(part, &item) }
     }
 
+    /// Its last element.
+    fn last(&self) -> Id {
+        Id { client: self.id.client, clock: self.id.clock.saturating_add(self.len).saturating_sub(1) }
+    }
+
     /// Keeps the first `offset` elements and returns the rest.
     fn split_off(&mut self, offset: u32) -> Self {
         let clock = self.id.clock.saturating_add(offset);
-        let (before, after) = split_text(&self.text, offset);
+        let (before, after) = split_text(std::mem::take(&mut self.text), offset);
         let half = Self {
             id: Id { client: self.id.client, clock },
             len: self.len.saturating_sub(offset),
-            text: Cow::Owned(after),
+            text: after,
             skipped: self.skipped.saturating_add(offset),
             origin: Some(Id { client: self.id.client, clock: clock.saturating_sub(1) }),
             ..*self
         };
         self.len = offset;
-        self.text = Cow::Owned(before);
+        self.text = before;
         half
     }
 }
 
 /// Both sides of a cut after `offset` UTF-16 code units. A character that is cut becomes U+FFFD
-/// on both sides, as in Yjs.
-fn split_text(text: &str, offset: u32) -> (String, String) {
-    let mut units: u32 = 0;
-    for (at, next) in text.char_indices() {
-        if units >= offset {
-            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-            return (before.to_owned(), after.to_owned());
-        }
-        units = units.saturating_add(next.len_utf16() as u32);
+/// on both sides, as in Yjs. What is borrowed is not copied.
+fn split_text(text: Cow<'_, str>, offset: u32) -> (Cow<'_, str>, Cow<'_, str>) {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let (mut at, mut units) = if text.is_ascii() { (offset.min(text.len()), offset) } else { (0, 0) };
+    let mut chars = text.get(at..).unwrap_or_default().chars();
+    while units < offset {
+        let Some(next) = chars.next() else { break };
+        units = units.saturating_add(next.len_utf16());
         if units > offset {
-            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-            let after = after.get(next.len_utf8()..).unwrap_or_default();
-            return (format!("{before}\u{fffd}"), format!("\u{fffd}{after}"));
+            let before = text.get(..at).unwrap_or_default();
+            return (format!("{before}\u{fffd}").into(), format!("\u{fffd}{}", chars.as_str()).into());
         }
+        at = at.saturating_add(next.len_utf8());
     }
-    (text.to_owned(), String::new())
-}
-
-/// The parts of an update, still to be integrated.
-#[derive(Default)]
-struct Queue<'a> {
-    structs: Table<Parts<'a>>,
-    deletes: Vec<(Id, u32)>,
-}
-
-/// The structs of one client, the first of which are done.
-#[derive(Default)]
-struct Parts<'a> {
-    structs: Vec<Struct<'a>>,
-    done: usize,
-    /// Whether the next one waits for another client's.
-    waits: bool,
-}
-
-impl<'a> Parts<'a> {
-    fn first(&self) -> Option<&Struct<'a>> {
-        self.structs.get(self.done)
-    }
-}
-
-impl Queue<'_> {
-    /// Whether there is more of `client`, and it does not wait itself.
-    fn can_help(&self, client: u64) -> bool {
-        self.structs.get(client).is_some_and(|parts| parts.first().is_some() && !parts.waits)
-    }
-
-    fn set_waits(&mut self, client: u64, waits: bool) {
-        self.structs.change(client, |parts| parts.waits = waits);
-    }
-}
-
-impl<'a> Visitor<'a> for Queue<'a> {
-    /// Keeps each client up to its first hole.
-    fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
-        self.structs.change(part.id.client, |parts| {
-            let end = parts.structs.last().map_or(0, Struct::end);
-            if part.id.clock == end && !matches!(part.body, Body::Skip) {
-                parts.structs.push(*part);
-            }
-        });
-        Ok(())
-    }
-
-    fn visit_delete(&mut self, first: Id, len: u32) -> Result<(), DecodeError> {
-        self.deletes.push((first, len));
-        Ok(())
+    match text {
+        Cow::Borrowed(text) => {
+            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+            (before.into(), after.into())
+        }
+        Cow::Owned(text) => {
+            let after = text.get(at..).unwrap_or_default().to_owned();
+            let mut before = text;
+            before.truncate(at);
+            (before.into(), after.into())
+        }
     }
 }

@@ -12,8 +12,8 @@ use crate::protocol::varint::{Reader, write_var_bytes, write_var_uint};
 
 const REF_DELETED: u8 = 1;
 const REF_JSON: u8 = 2;
-const REF_STRING: u8 = 4;
-const REF_ANY: u8 = 8;
+pub(super) const REF_STRING: u8 = 4;
+pub(super) const REF_ANY: u8 = 8;
 
 /// Where a struct stands in an update: enough to sort by, and to read it again.
 #[derive(Debug, Clone, Copy)]
@@ -225,7 +225,7 @@ pub(super) fn write_tail(out: &mut Vec<u8>, part: &Struct<'_>, offset: u32) -> R
 }
 
 /// All of an item before its content.
-fn write_head(out: &mut Vec<u8>, item: &Item<'_>, origin: Option<Id>) {
+pub(super) fn write_head(out: &mut Vec<u8>, item: &Item<'_>, origin: Option<Id>) {
     out.push(if origin.is_some() { item.info | HAS_ORIGIN } else { item.info });
     for id in [origin, item.right_origin].into_iter().flatten() {
         write_id(out, id);

@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_NESTING;
-use crate::protocol::varint::{MAX_VAR_UINT, Reader};
+use crate::protocol::varint::{MAX_VAR_UINT, Reader, write_var_bytes, write_var_uint};
 
 /// What an `Any` value begins with; the only tags that a caller tells apart.
 pub(super) const ANY_OBJECT: u8 = 118;
@@ -65,6 +65,54 @@ fn var_int_magnitude(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
         shift = shift.saturating_add(7);
     }
     if value > MAX_VAR_UINT { Err(DecodeError::VarintTooLarge) } else { Ok(value) }
+}
+
+/// Appends a JSON value as lib0 writes it: a whole number of 31 bits as an integer, any other as the
+/// shorter float that holds it. Recurses: the caller bounds the nesting.
+pub(super) fn write_any(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => out.push(126),
+        Value::Bool(is) => out.push(if *is { 120 } else { 121 }),
+        Value::Number(number) => write_number(out, number.as_f64().unwrap_or(0.0)),
+        Value::String(text) => {
+            out.push(119);
+            write_var_bytes(out, text.as_bytes());
+        }
+        Value::Array(items) => {
+            out.push(ANY_ARRAY);
+            write_var_uint(out, items.len() as u64);
+            for item in items {
+                write_any(out, item);
+            }
+        }
+        Value::Object(members) => {
+            out.push(ANY_OBJECT);
+            write_var_uint(out, members.len() as u64);
+            for (key, value) in members {
+                write_var_bytes(out, key.as_bytes());
+                write_any(out, value);
+            }
+        }
+    }
+}
+
+fn write_number(out: &mut Vec<u8>, number: f64) {
+    if number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX) {
+        let magnitude = number.abs() as u32;
+        // Six bits and the sign in the first byte, then seven bits a byte.
+        let sign = if number.is_sign_negative() { 0x40 } else { 0 };
+        let more = if magnitude > 0x3f { 0x80 } else { 0 };
+        out.extend([125, more | sign | (magnitude & 0x3f) as u8]);
+        if magnitude > 0x3f {
+            write_var_uint(out, u64::from(magnitude >> 6));
+        }
+    } else if f64::from(number as f32) == number {
+        out.push(124);
+        out.extend((number as f32).to_be_bytes());
+    } else {
+        out.push(123);
+        out.extend(number.to_be_bytes());
+    }
 }
 
 /// Fails unless `text` is one JSON value of bounded depth, as `JSON.parse` would take it. A lone

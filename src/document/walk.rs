@@ -300,7 +300,8 @@ fn end_of(clock: u32, len: u32) -> Result<u32, DecodeError> {
     clock.checked_add(len).filter(|end| *end <= MAX_CLOCK).ok_or(DecodeError::TooLarge)
 }
 
-fn utf16_len(text: &str) -> Result<u32, DecodeError> {
+/// UTF-16 code units, which is how Yjs counts text.
+pub(super) fn utf16_len(text: &str) -> Result<u32, DecodeError> {
     let units = if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() };
     u32::try_from(units).map_err(|_| DecodeError::TooLarge)
 }

@@ -7,8 +7,8 @@ use worker::{Request, Response, ResponseBuilder};
 use super::call::Call;
 use super::clock;
 use super::compaction::{self, is_worthwhile};
-use super::db::DbError;
-use super::db::documents::Append;
+use super::db::documents::{Append, AppendedUpdate};
+use super::db::{Db, DbError};
 use super::nodes::{replay, retried};
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, storage};
@@ -120,8 +120,11 @@ pub async fn append(
         op: op_key.as_deref().map(|key| (key, hash.as_str())),
         after: since,
         wants_lease: true,
+        guard: None,
+        replaces: false,
+        vector: None,
     };
-    let saved = match retried(op_key.is_some(), || compaction::append(&db, &wanted)).await {
+    let saved = match store(&db, &wanted).await {
         Ok(saved) => saved,
         // The precondition is looked at before the key.
         Err(DbError::Duplicate | DbError::Precondition) => {
@@ -136,28 +139,43 @@ pub async fn append(
         Err(DbError::NoWorkspace) => return Err(absent(&db, workspace).await),
         Err(error) => return Err(storage(&error)),
     };
-    let change = Change {
-        clock: saved.clock,
-        kind: ChangeKind::Update,
-        path: path.as_str().to_owned(),
-        actor: author,
-        at,
-    };
-    notify(call.env, call.context, &db, workspace.as_str(), saved.live_until, vec![change]);
-    if is_worthwhile(saved.parts) {
-        compact_later(call, workspace, path)?;
-    }
+    announce(call, &db, (workspace, path), &saved, (ChangeKind::Update, &author))?;
     let missed = since.map(|_| saved.missed);
     answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch, missed })
 }
 
-fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
+/// Appends an update; again, under a key, if it is open whether it was appended. One function for all
+/// who do that: each copy is some KB of code.
+pub async fn store(db: &Db, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
+    retried(append.op.is_some(), || compaction::append(db, append)).await
+}
+
+/// Tells the room of a document's new change, and has the document compacted if it is worth it.
+pub fn announce(
+    call: &Call<'_>,
+    db: &Db,
+    (workspace, path): (&WorkspaceId, &NodePath),
+    saved: &AppendedUpdate,
+    (kind, actor): (ChangeKind, &str),
+) -> Result<(), Problem> {
+    let (path_text, actor) = (path.as_str().to_owned(), actor.to_owned());
+    let change = Change { clock: saved.clock, kind, path: path_text, actor, at: saved.at };
+    notify(call.env, call.context, db, workspace.as_str(), saved.live_until, vec![change]);
+    if is_worthwhile(saved.parts) {
+        compact_later(call, workspace, path)?;
+    }
+    Ok(())
+}
+
+/// The answer to an update, and to a document that was written whole.
+pub fn answered(created: bool, answer: &UpdateAnswer) -> Result<Response, Problem> {
     let response = respond::json(if created { 201 } else { 200 }, answer)?;
     let response = respond::with_header(response, "ETag", &etag(answer.clock));
     Ok(respond::with_header(response, "Yrelay-Epoch", &answer.epoch.to_string()))
 }
 
-async fn refused(db: &super::db::Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {
+/// Why an update was refused that belongs to an epoch, or a document of another kind.
+pub async fn refused(db: &Db, workspace: &WorkspaceId, path: &NodePath) -> Problem {
     match db.node(workspace.as_str(), path.as_str()).await {
         Ok(Some(Some(node))) if node.kind == "document" => {
             Problem::new(ProblemCode::EpochChanged).with("epoch", node.epoch)
@@ -188,7 +206,8 @@ fn decode_state_vector(text: &str) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-fn unreadable(error: &DocumentError) -> Problem {
+/// A stored document that cannot be decoded, which validation excludes.
+pub fn unreadable(error: &DocumentError) -> Problem {
     worker::console_error!("a stored document cannot be read: {error}");
     Problem::new(ProblemCode::Internal)
 }

@@ -87,6 +87,7 @@ const fn method_of(route: &Route) -> &'static str {
         Route::PutNode(..) => "PUT",
         Route::PatchNode(..) => "PATCH",
         Route::DeleteNode(..) => "DELETE",
+        Route::EditDocument(..) => "POST",
         _ => "GET",
     }
 }

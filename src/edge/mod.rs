@@ -12,9 +12,11 @@ mod config;
 mod crypto;
 mod db;
 mod documents;
+mod edits;
 mod guard;
 mod issuer;
 mod mcp;
+mod moves;
 mod nodes;
 mod notify;
 mod openapi;
@@ -117,18 +119,23 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
             nodes::write(call, request, &workspace, &path, Verb::Delete).await
         }
         Route::DeleteWorkspace(workspace) => workspaces::delete(call, request, &workspace).await,
+        Route::EditDocument(workspace, path) => edits::edit_document(call, request, &workspace, &path).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListRelays => telemetry::relays(call).await,
         Route::Mcp => mcp::serve(call, request).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
+        Route::MoveNode(workspace, path) => moves::move_node(call, request, &workspace, &path).await,
         Route::OpenApi => openapi::openapi(),
         Route::PatchNode(workspace, path) => {
             nodes::write(call, request, &workspace, &path, Verb::Patch).await
         }
         Route::PostUpdate(workspace, path) => documents::append(call, request, &workspace, &path).await,
         Route::PutNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Put).await,
+        Route::ReplaceDocument(workspace, path) => {
+            edits::replace_document(call, request, &workspace, &path).await
+        }
         Route::ReadDocument(workspace, path) => documents::read(call, request, &workspace, &path).await,
         Route::ReadNode(workspace, path) => nodes::read(call, request, &workspace, &path).await,
         Route::ReadWorkspace(workspace) => workspaces::read(call, &workspace).await,

@@ -175,12 +175,7 @@ impl Mutation<'_> {
     }
 
     fn node_op<'b>(&'b self, index: usize, op: &'b Op, value: &'b str, at: u64) -> NodeOp<'b> {
-        let guards = match op.precondition {
-            Precondition::None => Vec::new(),
-            Precondition::Exists => vec![Guard::Exists],
-            Precondition::IfMatch(clock) => vec![Guard::Clock(clock)],
-            Precondition::IfNoneMatch => vec![Guard::Missing],
-        };
+        let guards = Guard::of(op.precondition).into_iter().collect();
         let write = match op.action {
             OpAction::Delete => Write::Delete,
             OpAction::Patch(_) => Write::Patch(value),
@@ -195,6 +190,7 @@ impl Mutation<'_> {
             actor: &self.actor.sub,
             at,
             op: op_key,
+            vector: None,
         };
         NodeOp::new(entry, guards, write)
     }

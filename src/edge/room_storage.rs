@@ -131,6 +131,9 @@ fn append_of<'a>(shell: &'a Shell, flush: &'a Persist, at: u64) -> Append<'a> {
         op: None,
         after: Some(flush.after),
         wants_lease: false,
+        guard: None,
+        replaces: false,
+        vector: None,
     }
 }
 

@@ -62,8 +62,8 @@ impl Filter {
     /// Whether the reader gets this change.
     ///
     /// A prefix matches whole path segments: `jobs` (or `jobs/`) passes `jobs` and `jobs/42`, not
-    /// `jobs2`. It also passes the delete of an ancestor, which is one change for the whole
-    /// subtree (S10): deleting `jobs` concerns a reader of `jobs/42`. The end of the workspace
+    /// `jobs2`. It also passes the delete and the move of an ancestor, which are one change for the
+    /// whole subtree (S10): deleting `jobs` concerns a reader of `jobs/42`. The end of the workspace
     /// passes every filter.
     #[must_use]
     pub fn matches(&self, change: &Change) -> bool {
@@ -75,7 +75,8 @@ impl Filter {
         }
         self.prefix.as_ref().is_none_or(|prefix| {
             is_within(&change.path, prefix)
-                || change.kind == ChangeKind::Delete && is_within(prefix, &change.path)
+                || matches!(change.kind, ChangeKind::Delete | ChangeKind::Move)
+                    && is_within(prefix, &change.path)
         })
     }
 }
@@ -120,11 +121,12 @@ mod tests {
     fn s10_the_delete_of_an_ancestor_passes_a_filter_below_it() {
         let filter = Filter::parse(Some("jobs/42"), None).unwrap();
         assert!(filter.matches(&change(ChangeKind::Delete, "jobs")));
+        assert!(filter.matches(&change(ChangeKind::Move, "jobs")));
         assert!(filter.matches(&change(ChangeKind::Delete, "")));
         assert!(filter.matches(&change(ChangeKind::Delete, "jobs/42/log")));
         assert!(!filter.matches(&change(ChangeKind::Delete, "job")));
         assert!(!filter.matches(&change(ChangeKind::Delete, "jobs/4")));
-        assert!(!filter.matches(&change(ChangeKind::Put, "jobs")), "only a delete reaches down");
+        assert!(!filter.matches(&change(ChangeKind::Put, "jobs")), "only a delete or a move reaches down");
     }
 
     #[test]

@@ -16,17 +16,22 @@ impl Arguments {
         self.0.remove(name).ok_or_else(|| bad(name, "is missing"))
     }
 
+    /// Any JSON but null, if it is there.
+    pub(super) fn given(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name).filter(|value| !value.is_null())
+    }
+
     pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Problem> {
-        match self.0.remove(name) {
-            None | Some(Value::Null) => Ok(None),
+        match self.given(name) {
+            None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(bad(name, "has to be a string")),
         }
     }
 
     pub(super) fn integer(&mut self, name: &str, (least, most): (u64, u64)) -> Result<Option<u64>, Problem> {
-        match self.0.remove(name) {
-            None | Some(Value::Null) => Ok(None),
+        match self.given(name) {
+            None => Ok(None),
             Some(value) => match value.as_u64().filter(|number| (least..=most).contains(number)) {
                 Some(number) => Ok(Some(number)),
                 None => Err(bad(name, &format!("has to be a whole number from {least} to {most}"))),
@@ -52,21 +57,25 @@ impl Arguments {
     /// `ifMatch` and `idempotencyKey`, as the headers that they are in REST.
     pub(super) fn write_headers(&mut self) -> Result<Vec<(&'static str, String)>, Problem> {
         let mut headers = Vec::new();
-        match self.0.remove("ifMatch") {
-            None | Some(Value::Null) => {}
+        match self.given("ifMatch") {
+            None => {}
             Some(Value::String(star)) if star == "*" => headers.push(("If-Match", star)),
             Some(value) => match value.as_u64() {
                 Some(clock) => headers.push(("If-Match", format!("\"{clock}\""))),
                 None => return Err(bad("ifMatch", "has to be a clock or \"*\"")),
             },
         }
-        if let Some(key) = self.text("idempotencyKey")? {
-            // Here, because a platform drops a header value that it cannot carry.
-            IdempotencyKey::parse(Some(&key))
-                .map_err(|_| bad("idempotencyKey", "has to be 1 to 128 visible ASCII characters"))?;
-            headers.push(("Idempotency-Key", key));
-        }
+        headers.extend(self.idempotency_key()?);
         Ok(headers)
+    }
+
+    /// `idempotencyKey`, as the header.
+    pub(super) fn idempotency_key(&mut self) -> Result<Option<(&'static str, String)>, Problem> {
+        let Some(key) = self.text("idempotencyKey")? else { return Ok(None) };
+        // Here, because a platform drops a header value that it cannot carry.
+        IdempotencyKey::parse(Some(&key))
+            .map_err(|_| bad("idempotencyKey", "has to be 1 to 128 visible ASCII characters"))?;
+        Ok(Some(("Idempotency-Key", key)))
     }
 
     /// `ifNoneMatch`, as the header.

@@ -39,6 +39,8 @@ pub(super) fn call(
     })
 }
 
+const JSON: &str = "application/json";
+
 /// What a tool does: one call, and how its answer is shown.
 struct Plan {
     call: RestCall,
@@ -55,6 +57,7 @@ fn find(name: &str) -> Option<Tool> {
         "patch_node" => patch_node,
         "delete_node" => delete_node,
         "read_document" => read_document,
+        "edit_document" => edit_document,
         "list_changes" => list_changes,
         "wait_for_changes" => wait_for_changes,
         _ => return None,
@@ -77,7 +80,7 @@ fn read_node(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Problem> 
 
 fn write_node(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Problem> {
     let route = Route::PutNode(arguments.workspace(actor)?, arguments.path()?);
-    let mut plan = write(arguments, route, Some(("value", "application/json")))?;
+    let mut plan = write(arguments, route, Some(("value", JSON)))?;
     plan.call.headers.extend(arguments.only_if_missing()?);
     Ok(plan)
 }
@@ -111,13 +114,29 @@ fn read_document(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Probl
     let shape = |cursor| Shape::Document { path: path.as_str().to_owned(), cursor };
     let accept = match arguments.text("format")?.as_deref() {
         None | Some("text") => "text/plain",
-        Some("json") => "application/json",
+        Some("json") => JSON,
         Some(_) => return Err(bad("format", "is \"text\" or \"json\"")),
     };
     let query = arguments.text("root")?.map(|root| ("root", root)).into_iter().collect();
     let route = Route::ReadDocument(arguments.workspace(actor)?, path.clone());
     let mut plan = plan(route, query, shape(arguments.text("cursor")?));
     plan.call.headers.push(("Accept", accept.to_owned()));
+    Ok(plan)
+}
+
+fn edit_document(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Problem> {
+    let route = Route::EditDocument(arguments.workspace(actor)?, arguments.path()?);
+    let epoch = arguments.integer("epoch", (0, MAX_CLOCK))?;
+    let mut body = Map::new();
+    for name in ["root", "edits"] {
+        body.insert(name.to_owned(), arguments.value(name)?);
+    }
+    body.extend(arguments.given("base").map(|base| ("base".to_owned(), base)));
+    let mut plan = plan(route, Vec::new(), Shape::Written);
+    plan.call.query.extend(epoch.map(|epoch| ("epoch", epoch.to_string())));
+    plan.call.headers.extend(arguments.idempotency_key()?);
+    plan.call.headers.push(("Content-Type", JSON.to_owned()));
+    plan.call.body = Some(Value::Object(body).to_string());
     Ok(plan)
 }
 

@@ -42,17 +42,29 @@ pub enum ChangeKind {
     Delete,
     /// The workspace is gone; nothing follows.
     DeleteWorkspace,
+    /// A node and everything below it are here now, from elsewhere; their delete there came before.
+    Move,
     /// A record was changed by a merge patch.
     Patch,
     /// A record was written whole.
     Put,
+    /// A document's content was replaced: this clock is its epoch, and copies from before are void.
+    Replace,
     /// A document received a Yjs update.
     Update,
 }
 
 impl ChangeKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Delete, Self::DeleteWorkspace, Self::Patch, Self::Put, Self::Update];
+    pub const ALL: [Self; 7] = [
+        Self::Delete,
+        Self::DeleteWorkspace,
+        Self::Move,
+        Self::Patch,
+        Self::Put,
+        Self::Replace,
+        Self::Update,
+    ];
 
     /// The name on the wire and in the log.
     #[must_use]
@@ -60,8 +72,10 @@ impl ChangeKind {
         match self {
             Self::Delete => "delete",
             Self::DeleteWorkspace => "delete_workspace",
+            Self::Move => "move",
             Self::Patch => "patch",
             Self::Put => "put",
+            Self::Replace => "replace",
             Self::Update => "update",
         }
     }

@@ -138,6 +138,14 @@ impl Room {
                 }
             }
             ChangeKind::Delete => self.delete_documents(&change.path, change.clock, now),
+            ChangeKind::Move => {
+                for (path, document) in self.documents.iter_mut() {
+                    if is_within(path, &change.path) {
+                        document.announced = document.announced.max(change.clock);
+                    }
+                }
+            }
+            ChangeKind::Replace => self.replace_document(&change.path, change.clock, now),
             ChangeKind::DeleteWorkspace => self.delete_workspace(now),
             ChangeKind::Patch | ChangeKind::Put => {}
         }
@@ -410,10 +418,7 @@ impl Room {
         let documents = self.documents.iter();
         let spared: Vec<String> =
             documents.filter(|(_, document)| later(document)).map(|(path, _)| path.clone()).collect();
-        let below = |path: &str| {
-            let inside = path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            inside && !spared.iter().any(|spared| spared == path)
-        };
+        let below = |path: &str| is_within(path, root) && !spared.iter().any(|spared| spared == path);
         let deleted: Vec<String> = self.documents.keys().filter(|path| below(path)).cloned().collect();
         for path in &deleted {
             self.discard(path);
@@ -428,4 +433,9 @@ impl Room {
             self.close(session, CloseCode::Deleted, "the document was deleted", now);
         }
     }
+}
+
+/// Whether `path` is `root` or below it.
+fn is_within(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -153,7 +153,8 @@ impl Room {
         if !persisted.missed {
             document.clock = document.clock.max(persisted.clock);
         }
-        document.epoch = Some(persisted.epoch);
+        // An answer that a newer epoch overtook says nothing.
+        document.epoch = document.epoch.max(Some(persisted.epoch));
         document.alone.hurry(now);
         let saved = document.tail.saved(flush);
         let through = document.tail.saved_through();
@@ -308,6 +309,18 @@ impl Room {
             if replaced || (stated.is_some() && stated != epoch) {
                 self.close(session, CloseCode::EpochChanged, EPOCH_CHANGED, now);
             }
+        }
+    }
+
+    /// The content of a document began anew at a clock (W11). What the room has of it is void, unless it
+    /// comes from that content or from nothing stored at all.
+    pub(super) fn replace_document(&mut self, path: &str, clock: u64, now: Timestamp) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        document.announced = document.announced.max(clock);
+        if let Some(known) = document.epoch.filter(|known| *known < clock) {
+            document.epoch = Some(clock);
+            document.view = View::Absent;
+            self.check_epochs(path, Some(known), Some(clock), now);
         }
     }
 

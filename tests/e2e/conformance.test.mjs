@@ -11,7 +11,7 @@ import { RELAYS } from "./support/relays.mjs";
 
 for (const { label, start } of RELAYS) {
   // Several at once: the longest one waits for more than a minute, and rooms must not mind others.
-  describe(`relay ${label}`, { concurrency: 4 }, () => {
+  describe(`C.9 C.75 relay ${label}`, { concurrency: 4 }, () => {
     let running;
     before(async () => {
       running = await start();

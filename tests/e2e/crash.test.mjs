@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { startCf } from "./support/relays.mjs";
 import { STEP_1, isStep1, textUpdate, updateFrame } from "./support/frames.mjs";
-import { sleep } from "./support/waiting.mjs";
+import { stockClient } from "./support/stock-client.mjs";
+import { sleep, until } from "./support/waiting.mjs";
 
 test("D06 SIGKILL during writes: every acknowledged write is there, and the clocks have no gap", async () => {
   const dataDir = mkdtempSync(join(tmpdir(), "yrelay-crash-"));
@@ -66,6 +67,33 @@ test("D06 SIGKILL during writes: every acknowledged write is there, and the cloc
     const replay = await after.rest("PUT", `/nodes/${path}`, { body: 0, headers: { "idempotency-key": path } });
     assert.deepEqual([replay.json.clock, replay.headers.get("idempotency-replayed")], [clock, "true"]);
     assert.equal((await after.rest("PUT", "/nodes/next", { body: 1 })).json.clock, seen.length + 1);
+  } finally {
+    await relay.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  }
+});
+
+test("A.46 A.50 everybody leaves and the runtime is killed: a fresh client has everything, from the database alone", async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), "yrelay-cold-"));
+  let relay = await startCf({ dataDir });
+  try {
+    const before = await relay.workspace("cold");
+    const [ann, ben] = [await stockClient(before, { sub: "ann" }), await stockClient(before, { sub: "ben" })];
+    ann.doc.getText("t").insert(0, "a marker that only the database has, ");
+    await until(() => ben.doc.getText("t").length > 0, "ann's text at ben");
+    ben.doc.getText("t").insert(ben.doc.getText("t").length, "written by two");
+    await until(() => ann.doc.getText("t").toString().endsWith("two"), "ben's text at ann");
+    const text = ann.doc.getText("t").toString();
+    ann.destroy();
+    ben.destroy();
+    await until(async () => (await before.text()) === text, "saved when the last one left");
+    await relay.stack.kill();
+    relay = await startCf({ dataDir });
+    const fresh = await stockClient(await relay.workspace("cold"), { sub: "cat" });
+    assert.equal(fresh.doc.getText("t").toString(), text);
+    fresh.doc.getText("t").insert(0, "and goes on: ");
+    await until(async () => (await (await relay.workspace("cold")).text()) === `and goes on: ${text}`, "a normal edit is saved again");
+    fresh.destroy();
   } finally {
     await relay.stop();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });

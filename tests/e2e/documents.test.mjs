@@ -189,7 +189,7 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal((await add("d", updates[0])).json.clock, 1, "the instance lives");
   });
 
-  test("every vector reads as Yjs reads it, in whatever order it came", async () => {
+  test("A.49 every vector reads as Yjs reads it, in whatever order it came", async () => {
     const { owner, add, read } = await open("vectors");
     const vectors = data("vectors.json").vectors.filter(({ updates_v1: updates }) => updates);
     assert.ok(vectors.length >= 10);
@@ -259,7 +259,7 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     assert.deepEqual([head, (await read("d")).headers.etag], [updates.length, `"${updates.length}"`]);
   });
 
-  test("d02 writers in parallel lose nothing to a compaction", async () => {
+  test("A.15 d02 writers in parallel lose nothing to a compaction", async () => {
     const { add, whole } = await open("compact-race");
     const writers = Array.from({ length: 10 }, (_, index) => recorded(100 + index));
     for (const { doc } of writers) for (let turn = 0; turn < 15; turn += 1) doc.getArray("a").push([`${doc.clientID}.${turn}`]);
@@ -346,7 +346,7 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     await replayed();
   });
 
-  test("d04 an update of 5 MB is kept in chunks; past 16 MiB update and document are 413 before any write", async () => {
+  test("A.14 A.20 d04 an update of 5 MB is kept in chunks; past 16 MiB update and document are 413 before any write", async () => {
     const { owner, add, read, whole } = await open("large");
     const { doc, updates } = recorded(15);
     doc.getText("t").insert(0, filler(5_000_000, 1));

@@ -27,7 +27,7 @@ describe("faults", { concurrency: 1 }, () => {
     return client;
   }
 
-  test("D01 an error before the commit leaves nothing; under a key the Worker tries again by itself", async () => {
+  test("C.1 D01 an error before the commit leaves nothing; under a key the Worker tries again by itself", async () => {
     const workspace = await relay.workspace();
     await relay.faults({ on: "d1", match: MUTATION, how: "fail", times: 1 });
     const refused = await workspace.rest("PUT", "/nodes/a", { body: 1 });
@@ -103,7 +103,7 @@ describe("faults", { concurrency: 1 }, () => {
     assert.deepEqual(stream.clocks, Array.from({ length: head }, (_, index) => index + 1));
   });
 
-  test("R07 a load that fails closes with 1013 and leaves the stored bytes as they are", async () => {
+  test("A.16 R07 a load that fails closes with 1013 and leaves the stored bytes as they are", async () => {
     const workspace = await relay.workspace();
     const a = await joined(workspace);
     a.send(HI);
@@ -138,7 +138,7 @@ describe("faults", { concurrency: 1 }, () => {
     await until(async () => (await workspace.text()) === "xxxhi", "both edits");
   });
 
-  test("I06 O04 a room that cannot be told never fails a write, and the feed has the change", async () => {
+  test("C.32 I06 O04 a room that cannot be told never fails a write, and the feed has the change", async () => {
     const workspace = await relay.workspace();
     const a = await joined(workspace);
     a.say({ type: "hello", changes: true });

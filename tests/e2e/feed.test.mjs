@@ -37,7 +37,7 @@ describe("feed", { concurrency: true, timeout: 120_000 }, () => {
     return { owner, base, put, fill, feed: (query = "") => owner.get(`${base}/changes${query}`), stream: (options) => openStream(owner, id, options) };
   }
 
-  test("f1 200 parallel writers, some refused, make a log without a gap", async () => {
+  test("C.16 f1 200 parallel writers, some refused, make a log without a gap", async () => {
     const { owner, base, feed } = await open("f1");
     await owner.put(`${base}/nodes/guarded`, 0);
     const write = (index) => {
@@ -58,7 +58,7 @@ describe("feed", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal((await feed(`?since=${changes.length}`)).json.head, changes.length);
   });
 
-  test("f2 pages follow one another, and an impossible cursor is 410 with head and floor", async () => {
+  test("C.21 f2 pages follow one another, and an impossible cursor is 410 with head and floor", async () => {
     const { owner, feed } = await open("f2", 120);
     const first = (await feed()).json;
     assert.deepEqual([first.changes.length, first.head, first.floor], [100, 120, 0]);
@@ -100,7 +100,7 @@ describe("feed", { concurrency: true, timeout: 120_000 }, () => {
     }
   });
 
-  test("s02 Last-Event-ID wins over the query, and a cut before the first event loses nothing", async () => {
+  test("C.17 s02 Last-Event-ID wins over the query, and a cut before the first event loses nothing", async () => {
     const { owner, base, put, stream } = await open("s02", 40);
     for (let attempt = 0; attempt < 3; attempt += 1) (await stream({ query: "since=3", lastEventId: "40" })).reset();
     const reader = await stream({ query: "since=3", lastEventId: "40" });
@@ -124,7 +124,7 @@ describe("feed", { concurrency: true, timeout: 120_000 }, () => {
     resumed.close();
   });
 
-  test("s04 with 50 parallel writers three readers that cut at every 7th event see every clock once", async () => {
+  test("C.20 s04 with 50 parallel writers three readers that cut at every 7th event see every clock once", async () => {
     const { put, stream } = await open("s04");
     const reads = Array.from({ length: 3 }, async (_, number) => {
       const seen = [];

@@ -29,7 +29,7 @@ describe("hibernation", { concurrency: true }, () => {
     return client;
   }
 
-  test("R01 R02 after an idle time with sockets and a stream open the room is built anew and goes on", async () => {
+  test("C.74 R01 R02 after an idle time with sockets and a stream open the room is built anew and goes on", async () => {
     const workspace = await relay.workspace();
     const a = await joined(workspace, 101, { sub: "ann" });
     const b = await joined(workspace, 201, { sub: "bob" });
@@ -103,7 +103,7 @@ describe("hibernation", { concurrency: true }, () => {
     assert.equal((await workspace.inspect()).instance, instance);
   });
 
-  test("W6 keep-alive texts are answered and do not keep the object awake", async () => {
+  test("A.24 W6 keep-alive texts are answered and do not keep the object awake", async () => {
     const workspace = await relay.workspace();
     const a = await joined(workspace, 101, { sub: "ann" });
     const { instance } = await workspace.inspect();

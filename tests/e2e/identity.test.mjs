@@ -180,7 +180,7 @@ describe("identity", { concurrency: true, timeout: 120_000 }, () => {
     assert.deepEqual((await create("u07")).text, (await create("u07-none")).text);
   });
 
-  test("w10 agents get no relay token, and nobody gets one with more than they have", async () => {
+  test("C.3 w10 agents get no relay token, and nobody gets one with more than they have", async () => {
     await api.workspace("w10");
     const tokens = "/api/workspaces/w10/tokens";
     const agent = api.actor("bot", "agent", { w10: "owner" });

@@ -49,7 +49,7 @@ describe("persistence", { timeout: 120_000 }, () => {
     api.seen.delete("GET /cdn-cgi/local/scheduled 200");
   }
 
-  test("r1 a mutation is one query that writes 2 rows, 3 with a key; an update 3, 4 with a key", async () => {
+  test("C.56 C.57 r1 a mutation is one query that writes 2 rows, 3 with a key; an update 3, 4 with a key", async () => {
     const owner = await api.workspace("cost");
     const base = "/api/workspaces/cost";
     const star = api.actor("star", "human", { "*": "owner" });
@@ -119,7 +119,7 @@ describe("persistence", { timeout: 120_000 }, () => {
     assert.ok(head.rowsRead <= 4, `${head.rowsRead} rows for the head`);
   });
 
-  test("f5 with a live socket the stream is told by the room and reads nothing; without it, it polls", async () => {
+  test("C.31 f5 with a live socket the stream is told by the room and reads nothing; without it, it polls", async () => {
     const owner = await api.workspace("bridge");
     const put = () => owner.put("/api/workspaces/bridge/nodes/a", 0);
     const socket = await openSocket(api, "bridge", "d");
@@ -159,7 +159,7 @@ describe("persistence", { timeout: 120_000 }, () => {
     reader.close();
   });
 
-  test("a flushed edit of the relay reaches a stream as one change of its author", async () => {
+  test("C.5 a flushed edit of the relay reaches a stream as one change of its author", async () => {
     const owner = await api.workspace("flush");
     const socket = await openSocket(api, "flush", "notes/a");
     const reader = await stream(owner, "flush", { query: "since=0" });
@@ -172,7 +172,7 @@ describe("persistence", { timeout: 120_000 }, () => {
     reader.close();
   });
 
-  test("d06 f6 the sweep keeps the newest row, the next clock goes on, an old cursor is reset", async () => {
+  test("C.55 d06 f6 the sweep keeps the newest row, the next clock goes on, an old cursor is reset", async () => {
     const owner = await api.workspace("d06");
     const base = "/api/workspaces/d06";
     const put = () => owner.put(`${base}/nodes/a`, 0);

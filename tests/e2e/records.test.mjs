@@ -18,7 +18,7 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
     return { owner, base, node: (path) => `${base}/nodes/${path}`, ops: (...ops) => owner.post(`${base}/ops`, { ops }) };
   }
 
-  test("a record is created, read, replaced, patched and deleted, one clock each", async () => {
+  test("C.18 a record is created, read, replaced, patched and deleted, one clock each", async () => {
     const { owner, base, node } = await open("life");
     const created = await owner.put(node("jobs/42"), { state: "new", tries: 0 });
     assert.deepEqual([created.status, created.json, created.headers.etag], [201, { clock: 1, path: "jobs/42" }, '"1"']);

@@ -112,7 +112,7 @@ describe("start", { concurrency: 2 }, () => {
     await assert.rejects(startDenoRelay({ ...base, vars: {}, publicKey, port: relay.process.port }), /code 1/);
   });
 
-  test("a spool that another process has open keeps a relay from being ready until it is free", async (t) => {
+  test("B.57 a spool that another process has open keeps a relay from being ready until it is free", async (t) => {
     const spoolDir = spoolFolder();
     const first = await start(t, { spoolDir });
     const second = await start(t, { spoolDir });
@@ -296,6 +296,27 @@ describe("outages", { concurrency: 1 }, () => {
     await until(async () => (await workspace.text())?.length === 5, "and what they typed is stored");
   });
 
+  test("A.19 rooms that nobody is in are dropped, and come back as they were", async (t) => {
+    const relay = await start(t);
+    const workspaces = [];
+    for (let n = 0; n < 25; n += 1) {
+      const workspace = await relay.workspace();
+      const client = await joined(workspace);
+      client.send(updateFrame(textUpdate(200 + n, n + 1)));
+      client.stop();
+      workspaces.push(workspace);
+    }
+    await until(async () => (await relay.metric("rooms")) === 0, "no room is left");
+    assert.deepEqual([await relay.metric("connections"), await relay.metric("unsaved_age_seconds")], [0, 0]);
+    for (const [n, workspace] of workspaces.entries()) {
+      assert.equal((await workspace.text()).length, n + 1);
+      const client = await joined(workspace);
+      assert.ok(client.frames.some((frame) => frame.startsWith("0001") && frame.length > 12), "it is served what was stored");
+      client.stop();
+    }
+    await until(async () => (await relay.metric("rooms")) === 0, "no room is left again");
+  });
+
   test("D6 what was unsaved when the process was killed is stored by the next run, each row once", async (t) => {
     const spoolDir = spoolFolder();
     const killed = await start(t, { spoolDir, roomConfig: NEVER });
@@ -331,7 +352,7 @@ describe("outages", { concurrency: 1 }, () => {
 });
 
 describe("stop", { concurrency: 1 }, () => {
-  test("O07 a stop under load sends 1012 to everybody who listens, loses nothing that was relayed, and ends with 0", async (t) => {
+  test("B.47 B.50 B.58 O07 a stop under load sends 1012 to everybody who listens, loses nothing that was relayed, and ends with 0", async (t) => {
     const relay = await start(t, { spoolDir: spoolFolder(), vars: { RELAY_DRAIN_MS: "10000" } });
     const workspace = await relay.workspace();
     const clients = await Promise.all(Array.from({ length: 60 }, (_, n) => joined(workspace, "d", { sub: `s${n % 2}` })));
@@ -364,7 +385,7 @@ describe("stop", { concurrency: 1 }, () => {
     }
   });
 
-  test("D1 O07 a stop saves what nobody asked to save", async (t) => {
+  test("B.51 D1 O07 a stop saves what nobody asked to save", async (t) => {
     const relay = await start(t, { roomConfig: NEVER });
     const workspace = await relay.workspace();
     (await joined(workspace)).send(HI);
@@ -373,7 +394,7 @@ describe("stop", { concurrency: 1 }, () => {
     assert.equal(await workspace.text(), "hi");
   });
 
-  test("O07 a second signal ends it at once; what was unsaved is in the spool", async (t) => {
+  test("B.49 O07 a second signal ends it at once; what was unsaved is in the spool", async (t) => {
     const spoolDir = spoolFolder();
     const relay = await start(t, { api: gate.url, spoolDir, roomConfig: NEVER, vars: { RELAY_DRAIN_MS: "600000" } });
     const workspace = await relay.workspace();
@@ -393,7 +414,7 @@ describe("stop", { concurrency: 1 }, () => {
     await until(async () => (await workspace.text()) === "hi", "the next run stores it");
   });
 
-  test("D1 with the API away a stop keeps to its window and leaves the rest in the spool", async (t) => {
+  test("B.52 B.53 D1 with the API away a stop keeps to its window and leaves the rest in the spool", async (t) => {
     const spoolDir = spoolFolder();
     const relay = await start(t, { api: gate.url, spoolDir, roomConfig: NEVER, vars: { RELAY_DRAIN_MS: "1500" } });
     const workspace = await relay.workspace();

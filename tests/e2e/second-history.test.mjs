@@ -191,7 +191,7 @@ async function killBoth(t, people) {
   return it;
 }
 
-test("N05 D6 the second relay is killed while they type and comes back with its spool: the text is there once", { timeout: 200_000 }, async (t) => {
+test("B.18 N05 D6 the second relay is killed while they type and comes back with its spool: the text is there once", { timeout: 200_000 }, async (t) => {
   const it = await killBoth(t, ["ann", "ben", "cat"]);
   // One closes the page in this moment: what only the spool has of hers is not lost.
   const [ann, ben, cat] = it.people;

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import * as Y from "yjs";
+import { SyncProvider } from "../../client-sdk/src/index.ts";
 import { startAnother, startBoth } from "./support/relays.mjs";
 import { stockClient } from "./support/stock-client.mjs";
 import { sleep, until } from "./support/waiting.mjs";
@@ -89,6 +90,21 @@ describe("two relays", { concurrency: 2 }, () => {
     assert.equal((await here.rest("POST", "/docs/d/updates", { body, headers: { "content-type": "application/octet-stream" } })).status, 201);
     await until(() => clients.every((client) => client.doc.getText("t").toString() === "from an agent"), "the text on both relays");
     for (const client of clients) client.destroy();
+  });
+
+  test("C.10 the order of the list alone decides which relay is the first", async () => {
+    const here = await cf.workspace();
+    const token = async () => (await here.rest("POST", "/tokens", { body: { purpose: "relay" } })).json;
+    const list = [cf, deno].map(({ label, url }) => ({ label, url }));
+    const people = [list, list.toReversed()].map((relays) => new SyncProvider({ doc: new Y.Doc(), workspace: here.id, document: "d", relays, getToken: token }));
+    try {
+      await until(() => people.every(({ status }) => status.connection === "synced"), "both are synced");
+      assert.deepEqual(people.map(({ status }) => status.label), ["cf", "deno"]);
+      people[0].doc.getText("t").insert(0, "one document");
+      await until(() => people[1].doc.getText("t").toString() === "one document", "over both relays");
+    } finally {
+      for (const person of people) person.destroy();
+    }
   });
 
   test("C.39 a third relay is one more entry: people on all three converge, and each signs what it saves", async () => {

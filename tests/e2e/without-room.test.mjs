@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { HI } from "./support/frames.mjs";
 import { startCf } from "./support/relays.mjs";
 
-test("C.80 REST and the change stream work with no Durable Object bound", async () => {
+test("C.2 C.80 REST and the change stream work with no Durable Object bound", async () => {
   const relay = await startCf({ without: ["ROOM"] });
   try {
     const workspace = await relay.workspace();

@@ -30,25 +30,38 @@ pub struct Append<'a> {
     pub after: Option<u64>,
     /// Whether the writer wants to know the listener lease (R3); a room has its own.
     pub wants_lease: bool,
+    /// What else has to hold.
+    pub guard: Option<Guard>,
+    /// Whether this is all of the content, and what was there goes: its clock is the new epoch.
+    pub replaces: bool,
+    /// The state vector that a replay answers.
+    pub vector: Option<&'a str>,
 }
 
 impl<'a> Append<'a> {
     /// The statements of one append. [`Self::read`] knows their order.
     fn add_statements(&self, chunks: &'a [String], statements: &mut Vec<Statement<'a>>) {
-        let Self { workspace, path, update, epoch, actor, at, op, after, wants_lease } = *self;
-        let entry = Entry { workspace, kind: ChangeKind::Update, path, actor, at, op };
-        statements.push(append(&entry, &[Guard::Document(epoch)]));
-        statements.push(statement(
+        let Self { workspace, path, update, epoch, actor, at, op, after, vector, .. } = *self;
+        let kind = if self.replaces { ChangeKind::Replace } else { ChangeKind::Update };
+        let entry = Entry { workspace, kind, path, actor, at, op, vector };
+        let guards: Vec<Guard> = [Guard::Document(epoch)].into_iter().chain(self.guard).collect();
+        statements.push(append(&entry, &guards));
+        let update_counters = if self.replaces {
+            "parts = excluded.parts, size = excluded.size,
+             epoch = excluded.clock, base = excluded.clock, fence = 0"
+        } else {
+            "parts = parts + excluded.parts, size = size + excluded.size"
+        };
+        statements.push(statement(format!(
             // The epoch of a new document is its first clock: one that is deleted and made again
             // under the same path is another document.
             "INSERT INTO nodes (workspace, path, kind, epoch, clock, updated_at, parts, size)
              SELECT ?1, ?2, 'document', MAX(clock), MAX(clock), ?3, ?4, ?5 FROM change_log WHERE workspace = ?1
              ON CONFLICT (workspace, path) DO UPDATE
-             SET clock = excluded.clock, updated_at = excluded.updated_at,
-                 parts = parts + excluded.parts, size = size + excluded.size
+             SET clock = excluded.clock, updated_at = excluded.updated_at, {update_counters}
              RETURNING epoch, parts, EXISTS (
                SELECT 1 FROM doc_updates WHERE workspace = ?1 AND path = ?2 AND clock > ?6
-             ) AS missed",
+             ) AS missed"),
             [
                 Bind::Text(workspace),
                 Bind::Text(path),
@@ -59,8 +72,14 @@ impl<'a> Append<'a> {
                 after.map_or(Bind::Null, Bind::Int),
             ],
         ));
-        if wants_lease {
+        if self.wants_lease {
             statements.push(live_until(workspace));
+        }
+        if self.replaces {
+            statements.push(statement(
+                "DELETE FROM doc_updates WHERE workspace = ?1 AND path = ?2",
+                [Bind::Text(workspace), Bind::Text(path)],
+            ));
         }
         for (part, data) in chunks.iter().enumerate() {
             statements.push(insert_part(workspace, path, None, part, data));
@@ -77,6 +96,7 @@ impl<'a> Append<'a> {
             parts: written.int("parts").unwrap_or(0),
             live_until: if self.wants_lease { lease_of(results, first + 2) } else { 0 },
             missed: written.int("missed") == Some(1),
+            at: self.at,
         })
     }
 }
@@ -96,6 +116,8 @@ pub struct AppendedUpdate {
     pub live_until: u64,
     /// Whether others appended something past the clock that the writer knew.
     pub missed: bool,
+    /// When it was appended.
+    pub at: u64,
 }
 
 #[derive(Debug)]

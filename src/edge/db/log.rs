@@ -1,6 +1,7 @@
 //! The change log: its one insert, its reads and its sweep.
 
 use super::{Bind, Db, DbError, Results, Row, Statement, statement, unreadable};
+use crate::api::precondition::Precondition;
 use crate::feed::limits::{RETENTION_MS, SWEEP_BATCH};
 use crate::feed::retention::cutoff;
 use crate::protocol::Timestamp;
@@ -43,6 +44,8 @@ pub struct Entry<'a> {
     pub at: u64,
     /// The hashed idempotency key and the hash of the request.
     pub op: Option<(&'a str, &'a str)>,
+    /// What a replay of edits answers as state vector.
+    pub vector: Option<&'a str>,
 }
 
 /// What an op needs to find. Compared inside the transaction.
@@ -60,14 +63,38 @@ pub enum Guard {
     NotDocument,
     /// A record that exists.
     Record,
+    /// Neither the node nor anything below it exists.
+    Free,
+    /// No path at or below the node has more bytes, or more segments after it.
+    PathsWithin {
+        /// Bytes, at most.
+        bytes: usize,
+        /// Segments after those of the node, at most.
+        segments: usize,
+    },
     /// The node, or something below it, exists.
     Subtree,
+}
+
+impl Guard {
+    /// The guard of a precondition.
+    #[must_use]
+    pub const fn of(precondition: Precondition) -> Option<Self> {
+        match precondition {
+            Precondition::None => None,
+            Precondition::Exists => Some(Self::Exists),
+            Precondition::IfMatch(clock) => Some(Self::Clock(clock)),
+            Precondition::IfNoneMatch => Some(Self::Missing),
+        }
+    }
 }
 
 /// The insert that every mutation begins with. It takes the next clock, and it fails, and with it
 /// the whole batch, when the workspace is gone or a guard does not hold.
 pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
     let node = "FROM nodes WHERE workspace = ?1 AND path = ?3";
+    let subtree =
+        "FROM nodes WHERE workspace = ?1 AND (path = ?3 OR (path > ?3 || '/' AND path < ?3 || '0'))";
     let holds: Vec<String> = guards
         .iter()
         .map(|guard| match guard {
@@ -80,22 +107,26 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
             Guard::Missing => format!("NOT EXISTS (SELECT 1 {node})"),
             Guard::NotDocument => format!("NOT EXISTS (SELECT 1 {node} AND kind <> 'record')"),
             Guard::Record => format!("EXISTS (SELECT 1 {node} AND kind = 'record')"),
-            Guard::Subtree => {
-                "EXISTS (SELECT 1 FROM nodes WHERE workspace = ?1 AND (path = ?3 OR (path > ?3 || '/' AND path < ?3 || '0')))"
-                    .to_owned()
-            }
+            Guard::Free => format!("NOT EXISTS (SELECT 1 {subtree})"),
+            Guard::PathsWithin { bytes, segments } => format!(
+                "NOT EXISTS (SELECT 1 {subtree} AND (length(CAST(path AS BLOB)) > {bytes}
+                   OR length(path) - length(replace(path, '/', '')) - length(?3) + length(replace(?3, '/', '')) > {segments}))"
+            ),
+            Guard::Subtree => format!("EXISTS (SELECT 1 {subtree})"),
         })
         .collect();
     let holds = if holds.is_empty() { "1".to_owned() } else { holds.join(" AND ") };
     let sql = format!(
-        "INSERT INTO change_log (workspace, clock, kind, path, actor, at, op_key, op_hash, created, epoch)
+        "INSERT INTO change_log (workspace, clock, kind, path, actor, at, op_key, op_hash, created, epoch, vector)
          SELECT ?1,
                 (SELECT COALESCE(MAX(clock), 0) + 1 FROM change_log WHERE workspace = ?1),
-                CASE WHEN EXISTS (SELECT 1 FROM workspaces WHERE id = ?1 AND deleted_at IS NULL) THEN ?2 END,
+                CASE WHEN EXISTS (SELECT 1 FROM workspaces WHERE id = ?1 AND deleted_at IS NULL)
+                     THEN CASE WHEN ?2 = 'replace' AND NOT EXISTS (SELECT 1 {node}) THEN 'update' ELSE ?2 END END,
                 CASE WHEN {holds} THEN ?3 END,
                 ?4, ?5, ?6, ?7,
                 NOT EXISTS (SELECT 1 {node}),
-                CASE WHEN ?6 IS NOT NULL AND ?2 = 'update' THEN (SELECT epoch {node}) END
+                CASE WHEN ?6 IS NOT NULL AND ?2 = 'update' THEN (SELECT epoch {node}) END,
+                CASE WHEN ?6 IS NOT NULL THEN ?8 END
          RETURNING clock, created"
     );
     let (key, hash) = entry.op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
@@ -109,6 +140,7 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
             Bind::Int(entry.at),
             key,
             hash,
+            entry.vector.map_or(Bind::Null, Bind::Text),
         ],
     )
 }
@@ -142,13 +174,14 @@ pub struct Replay {
     pub created: bool,
     /// The epoch that the first answer named, of an update.
     pub epoch: u64,
+    /// The state vector that the first answer named, of edits.
+    pub vector: Option<String>,
 }
 
 impl Db {
     /// Looks up what a key did.
     pub async fn replay(&self, workspace: &str, op_key: &str) -> Result<Option<Replay>, DbError> {
-        let sql =
-            "SELECT clock, op_hash, created, epoch FROM change_log WHERE workspace = ?1 AND op_key = ?2";
+        let sql = "SELECT clock, op_hash, created, epoch, vector FROM change_log WHERE workspace = ?1 AND op_key = ?2";
         let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(op_key)])]).await?;
         let Some(row) = results.row(0) else { return Ok(None) };
         let clock = row.int("clock").ok_or_else(unreadable)?;
@@ -158,6 +191,7 @@ impl Db {
             created: row.int("created") == Some(1),
             // A document that the update made has its clock as epoch.
             epoch: row.int("epoch").unwrap_or(clock),
+            vector: row.text("vector"),
         }))
     }
 

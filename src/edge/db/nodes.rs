@@ -2,8 +2,10 @@
 
 use super::log::{Appended, Entry, Guard, append, lease_of, live_until};
 use super::{Bind, Db, DbError, Row, Statement, statement, unreadable};
+use crate::api::limits::MAX_PATH_SEGMENTS;
 use crate::api::refusal::Found;
 use crate::protocol::change::ChangeKind;
+use crate::protocol::limits::MAX_PATH_BYTES;
 
 /// A node as stored.
 #[derive(Debug, Clone)]
@@ -119,6 +121,44 @@ impl Db {
             appended.push(Appended::read(&results, index)?);
         }
         Ok(Committed { appended, live_until: lease_of(&results, lease) })
+    }
+
+    /// Moves a node and everything below it in one transaction: a delete here, and a move there. Both
+    /// changes follow one another; the clock of the second is the answer, with the lease.
+    pub async fn rename(
+        &self,
+        entry: Entry<'_>,
+        to: &str,
+        guard: Option<Guard>,
+    ) -> Result<(u64, u64), DbError> {
+        let from = entry.path;
+        let within = Guard::PathsWithin {
+            bytes: (MAX_PATH_BYTES + from.len()).saturating_sub(to.len()),
+            segments: MAX_PATH_SEGMENTS.saturating_sub(to.split('/').count()),
+        };
+        let guards: Vec<Guard> = guard.into_iter().chain([Guard::Subtree, within]).collect();
+        let leaves = Entry { kind: ChangeKind::Delete, ..entry };
+        let arrives = Entry { kind: ChangeKind::Move, path: to, op: None, ..entry };
+        let (w, f, t) = (Bind::Text(entry.workspace), Bind::Text(from), Bind::Text(to));
+        let below = "workspace = ?1 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))";
+        let statements = vec![
+            append(&leaves, &guards),
+            append(&arrives, &[Guard::Free]),
+            statement(
+                format!(
+                    "UPDATE nodes SET path = ?3 || substr(path, length(?2) + 1), updated_at = ?4,
+                     clock = (SELECT MAX(clock) FROM change_log WHERE workspace = ?1) WHERE {below}"
+                ),
+                [w, f, t, Bind::Int(entry.at)],
+            ),
+            statement(
+                format!("UPDATE doc_updates SET path = ?3 || substr(path, length(?2) + 1) WHERE {below}"),
+                [w, f, t],
+            ),
+            live_until(entry.workspace),
+        ];
+        let results = self.batch(statements).await?;
+        Ok((Appended::read(&results, 1)?.clock, lease_of(&results, 4)))
     }
 
     /// Reads a node. The outer `None` is a workspace that is not there.

@@ -36,7 +36,15 @@ impl Db {
         op: Option<(&str, &str)>,
         now: u64,
     ) -> Result<(u64, u64), DbError> {
-        let entry = Entry { workspace: id, kind: ChangeKind::DeleteWorkspace, path: "", actor, at: now, op };
+        let entry = Entry {
+            workspace: id,
+            kind: ChangeKind::DeleteWorkspace,
+            path: "",
+            actor,
+            at: now,
+            op,
+            vector: None,
+        };
         let mark = statement(
             "UPDATE workspaces SET deleted_at = ?2 WHERE id = ?1",
             [Bind::Text(id), Bind::Int(now)],

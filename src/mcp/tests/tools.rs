@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::api::limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_PAGE};
+use crate::api::edit::{Base, parse_edits};
+use crate::api::limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_OPS, MAX_PAGE};
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route::Route;
@@ -41,7 +42,8 @@ fn problem_in(answer: &Value) -> Value {
 /// A value that the schema of an argument allows.
 fn example(name: &str) -> Value {
     match name {
-        "since" | "ifMatch" | "limit" | "timeoutSeconds" => json!(3),
+        "since" | "ifMatch" | "limit" | "timeoutSeconds" | "base" | "epoch" => json!(3),
+        "edits" => json!([{"op": "append", "text": "a"}]),
         "ifNoneMatch" => json!("*"),
         "format" => json!("json"),
         "value" | "patch" => json!({"x": null}),
@@ -73,6 +75,9 @@ fn the_schemas_name_exactly_the_arguments_that_are_read() {
             assert_eq!(is_needed, required.contains(left_out.as_str()), "{name} without {left_out}");
         }
         assert_eq!(tool["inputSchema"]["additionalProperties"], false);
+        if let Some(edits) = properties.get("edits") {
+            assert_eq!(edits["maxItems"], MAX_OPS);
+        }
         let limits = &properties.get("limit").cloned().unwrap_or_default();
         assert!(
             limits.is_null() || limits["maximum"] == MAX_TOOL_PAGE && limits["default"] == DEFAULT_TOOL_PAGE
@@ -92,7 +97,7 @@ fn annotations_are_those_of_the_calls() {
         let all: Value = properties.keys().map(|name| (name.clone(), example(name))).collect();
         let writes = matches!(
             call(name, &all, &one()).route,
-            Route::PutNode(..) | Route::PatchNode(..) | Route::DeleteNode(..)
+            Route::PutNode(..) | Route::PatchNode(..) | Route::DeleteNode(..) | Route::EditDocument(..)
         );
         let is_delete = name == "delete_node";
         let expected = json!({
@@ -138,6 +143,31 @@ fn reads_are_those_of_rest() {
     );
     let made = call("list_changes", &json!({}), &one());
     assert_eq!(made.query, [("since", "0".to_owned()), ("limit", "50".to_owned())]);
+}
+
+#[test]
+fn an_edit_has_the_body_that_rest_reads() {
+    let edits = json!([{"op": "replace", "quote": "a", "with": "b"}]);
+    let arguments = json!({
+        "path": "a/b", "root": "t", "edits": edits, "base": 4, "epoch": 2, "idempotencyKey": "k"
+    });
+    let made = call("edit_document", &arguments, &one());
+    assert_eq!(
+        (made.route, made.query),
+        (Route::EditDocument(id(), path()), vec![("epoch", "2".to_owned())])
+    );
+    assert_eq!(made.headers[0], ("Idempotency-Key", "k".to_owned()));
+    let read = parse_edits(made.body.unwrap().as_bytes()).unwrap();
+    assert_eq!((read.root.as_str(), read.edits.len(), read.base), ("t", 1, Some(Base::Clock(4))));
+    let names = |tool: &Value| {
+        tool["inputSchema"]["properties"]["edits"]["items"]["properties"]["op"]["enum"].clone()
+    };
+    let ops = definitions().iter().map(names).find(|names| !names.is_null()).unwrap();
+    for op in ops.as_array().unwrap() {
+        // Each is known: what is wrong is that the rest of the edit is missing.
+        let body = json!({"root": "t", "edits": [{"op": op}]}).to_string();
+        assert!(!parse_edits(body.as_bytes()).unwrap_err().detail.contains("`op` is"), "{op}");
+    }
 }
 
 #[test]

@@ -708,6 +708,38 @@ fn w11_a_document_that_was_replaced_meanwhile_is_not_merged_with_old_edits() {
 }
 
 #[test]
+fn a29_the_change_that_replaces_a_document_closes_its_members() {
+    let mut sim = Sim::new();
+    sim.storage.epoch = sim.storage.append("doc", &typed(1, 0)).clock;
+    let a = sim.join("ann");
+    sim.storage.silent = true;
+    sim.frame(a, &message::update(&typed(2, 0)));
+    sim.storage.rows.clear();
+    let change = Change { kind: ChangeKind::Replace, ..sim.storage.append("doc", &typed(7, 0)) };
+    sim.storage.epoch = change.clock;
+    sim.change(&change);
+    assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged), "without a read");
+    sim.storage.silent = false;
+    // Told again, or late: who has the new content stays.
+    let b = sim.join("bob");
+    sim.change(&change);
+    sim.advance(60_000);
+    assert_eq!(sim.take(b).closed, None);
+    assert_eq!(sim.storage.whole("doc"), typed(7, 0));
+}
+
+#[test]
+fn b07_who_waits_in_an_empty_document_gets_what_is_seeded() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    let change = Change { kind: ChangeKind::Replace, ..sim.storage.append("doc", &typed(7, 0)) };
+    sim.storage.epoch = change.clock;
+    sim.change(&change);
+    let inbox = sim.take(a);
+    assert_eq!((inbox.closed, inbox.updates().last()), (None, Some(&typed(7, 0))));
+}
+
+#[test]
 fn w11_a_connection_of_another_epoch_brings_nothing_in() {
     let mut sim = Sim::new();
     sim.storage.append("doc", &typed(1, 0));

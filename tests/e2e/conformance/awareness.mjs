@@ -26,7 +26,7 @@ export function awarenessTests(relay) {
     await a.next((frame) => entryOf(frame, 201)?.[2] === null, "B's removal at A");
   });
 
-  test("A02 who leaves takes exactly its own ids, both of them, and nobody else's", async () => {
+  test("A.23 A02 who leaves takes exactly its own ids, both of them, and nobody else's", async () => {
     const workspace = await relay().workspace();
     const a = await joined(workspace, [101, 1, { name: "A" }]);
     const c = await joined(workspace, [301, 1, { name: "C" }]);

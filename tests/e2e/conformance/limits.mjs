@@ -45,7 +45,7 @@ export function limitTests(relay) {
     assert.deepEqual(awarenessEntries(await third.next(isAwareness)), [[7, 3, { user: "V" }]]);
   });
 
-  test("W07 a frame of the limit is relayed whole; one byte more closes with 1009 and a reason", async () => {
+  test("A.21 W07 a frame of the limit is relayed whole; one byte more closes with 1009 and a reason", async () => {
     const workspace = await relay().workspace();
     const a = await workspace.connect();
     const b = await workspace.connect();
@@ -66,7 +66,7 @@ export function limitTests(relay) {
     assert.equal((await workspace.text()).length > 2_000_000, true, "both are stored");
   });
 
-  test("R10 W9 a connection that does not read is closed with 1013; the others miss nothing", async () => {
+  test("A.22 R10 W9 a connection that does not read is closed with 1013; the others miss nothing", async () => {
     const workspace = await relay().workspace();
     const [a, b, c] = [await workspace.connect(), await workspace.connect(), await workspace.connect()];
     for (const client of [b, c]) {

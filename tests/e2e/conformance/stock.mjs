@@ -20,7 +20,7 @@ export function stockTests(relay) {
     }
   });
 
-  test("C.33 W10 W1 two stock clients converge both ways and never see JSON, also while the log grows", async () => {
+  test("A.44 C.33 W10 W1 two stock clients converge both ways and never see JSON, also while the log grows", async () => {
     const workspace = await relay().workspace();
     const a = await stockClient(workspace);
     const b = await stockClient(workspace);

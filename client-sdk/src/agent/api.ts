@@ -1,0 +1,159 @@
+// Calls to the API of one workspace: the token, time limits, retries. What the calls mean is the
+// agent's business (workspace-agent.ts).
+import { TokenRefusedError } from "../token-source.ts";
+import { ApiToken } from "./api-token.ts";
+import type { ApiTokenProvider } from "./api-token.ts";
+import { mayPass, parseRetryAfter, retryDelay } from "./backoff.ts";
+import { Deadline, pause, unlessAborted } from "./deadline.ts";
+import type { AgentEnvironment } from "./deadline.ts";
+import { CALL_LIMIT_MS, MAX_RETRY_AFTER_MS, MAX_TRIES } from "./limits.ts";
+import { OPERATIONS, addressOf, checkWorkspaceId } from "./operations.ts";
+import type { Input, OperationId } from "./operations.ts";
+import { UnreachableError, errorOf, parseObject, parseProblem } from "./problem.ts";
+
+export interface ApiOptions {
+  readonly api: string;
+  readonly workspace: string;
+  readonly getToken: ApiTokenProvider;
+}
+
+/** How long to go on with one call. */
+export interface CallLimits {
+  readonly signal?: AbortSignal | undefined;
+  /** `Infinity`: until the signal; refusals that will not pass end it all the same. */
+  readonly tries?: number;
+}
+
+/** A 2xx, read to its end. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Anything else, and whether it may pass by itself. */
+export interface Failure {
+  readonly error: unknown;
+  readonly passes: boolean;
+  readonly retryAfterMs: number | null;
+}
+
+export class Api {
+  readonly environment: AgentEnvironment;
+  readonly workspace: string;
+  readonly #origin: string;
+  readonly #token: ApiToken;
+
+  /** Throws a `TypeError` for an address or an id that cannot be meant. */
+  constructor({ api, workspace, getToken }: ApiOptions, environment: AgentEnvironment) {
+    if (!URL.canParse(api) || !/^https?:$/.test(new URL(api).protocol)) throw new TypeError("`api` is not an address; write https://<host>");
+    checkWorkspaceId(workspace);
+    this.#origin = api.replace(/\/+$/, "");
+    this.environment = environment;
+    this.workspace = workspace;
+    this.#token = new ApiToken(getToken, environment);
+  }
+
+  /** The same for all agents that may share a stream. */
+  get key(): string {
+    return `${this.#origin} ${this.workspace}`;
+  }
+
+  /**
+   * Makes a call, and makes it again while that may help. A call that changes something has its
+   * idempotency key in `input`, the same at each try, so that it happens once.
+   */
+  async call<Id extends OperationId>(id: Id, input: Input<Id>, { signal, tries = MAX_TRIES }: CallLimits = {}): Promise<Answer> {
+    const url = this.#url(id, input);
+    for (let failures = 0; ; failures += 1) {
+      signal?.throwIfAborted();
+      const outcome = await this.#attempt(url, id, input, signal);
+      if (!("error" in outcome)) return outcome;
+      signal?.throwIfAborted();
+      const { error, passes, retryAfterMs } = outcome;
+      if (!passes || failures + 1 >= this.#triesFor(error, tries)) throw error;
+      if (tries !== Infinity && (retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) throw error;
+      await pause(this.environment, retryDelay(failures, this.environment.random(), retryAfterMs), signal);
+    }
+  }
+
+  /** Opens the stream of changes after a clock, or from now on. One try. */
+  openStream(since: number | null, signal: AbortSignal): Promise<Failure | Response> {
+    const input = { query: { since: since ?? undefined } };
+    return this.#send(this.#url("streamChanges", input), "streamChanges", input, signal);
+  }
+
+  #url<Id extends OperationId>(id: Id, input: Input<Id>): string {
+    return this.#origin + addressOf(id, this.workspace, input);
+  }
+
+  /** A defect of the server rarely goes away: `internal` is tried once more, then reported. */
+  #triesFor(error: unknown, tries: number): number {
+    const isDefect = (error as { status?: unknown })?.status === 500;
+    return isDefect && tries !== Infinity ? Math.min(tries, 2) : tries;
+  }
+
+  async #attempt<Id extends OperationId>(url: string, id: Id, input: Input<Id>, signal: AbortSignal | undefined): Promise<Answer | Failure> {
+    const deadline = new Deadline(this.environment, signal);
+    deadline.arm(CALL_LIMIT_MS);
+    try {
+      const response = await this.#send(url, id, input, deadline.signal);
+      if ("error" in response) return response;
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    } catch (error) {
+      return this.#unanswered(id, error);
+    } finally {
+      deadline.end();
+    }
+  }
+
+  /** One request; a second one with another token when this one's is refused. A 2xx comes unread. */
+  async #send<Id extends OperationId>(url: string, id: Id, input: Input<Id>, signal: AbortSignal): Promise<Failure | Response> {
+    for (let renewals = 0; ; renewals += 1) {
+      let token: string;
+      try {
+        token = await unlessAborted(this.#token.current(), signal);
+      } catch (error) {
+        return { error, passes: !(error instanceof TokenRefusedError), retryAfterMs: null };
+      }
+      try {
+        const response = await this.environment.fetch(url, { ...this.#request(id, input, token), signal });
+        if (response.ok) return response;
+        const failure = await this.#refused(id, response);
+        if (response.status !== 401) return failure;
+        this.#token.renew(token);
+        if (renewals > 0) return failure;
+      } catch (error) {
+        return this.#unanswered(id, error);
+      }
+    }
+  }
+
+  #request<Id extends OperationId>(id: Id, { headers, body }: Input<Id>, token: string): RequestInit {
+    const operation = OPERATIONS[id];
+    const fields: Record<string, string> = { authorization: `Bearer ${token}` };
+    for (const [name, value] of Object.entries<string | undefined>(headers ?? {})) if (value !== undefined) fields[name.toLowerCase()] = value;
+    if ("body" in operation) fields["content-type"] = operation.body;
+    // The token is for this address alone: it follows no redirect.
+    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }) };
+  }
+
+  async #refused(id: OperationId, response: Response): Promise<Failure> {
+    const { status, headers } = response;
+    const problem = parseProblem(status, headers.get("content-type"), await response.text());
+    const error = problem === null ? new UnreachableError(`${id}: HTTP ${status}, which is not from the API; is \`api\` its address?`, status) : errorOf(problem);
+    return { error, passes: mayPass(status), retryAfterMs: parseRetryAfter(headers.get("retry-after"), this.environment.now()) };
+  }
+
+  #unanswered(id: OperationId, cause: unknown): Failure {
+    const hint = OPERATIONS[id].method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
+    return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
+  }
+}
+
+/** The JSON object that an answer is. */
+export function jsonOf<Body>(answer: Answer): Body {
+  const body = parseObject(answer.text);
+  if (body === null) throw new UnreachableError("The answer is not a JSON object, so it is not from the API; is `api` its address?", answer.status);
+  return body as Body;
+}

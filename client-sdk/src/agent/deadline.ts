@@ -1,0 +1,63 @@
+// Time limits: a signal that ends what takes too long, and pauses that end early.
+import type { Environment } from "../browser.ts";
+
+/** The part of the surroundings that agents use. */
+export type AgentEnvironment = Pick<Environment, "clearTimeout" | "fetch" | "now" | "random" | "setTimeout" | "uuid">;
+
+/** Aborts its signal when it is not armed again in time, or with an outer signal. */
+export class Deadline {
+  readonly #environment: AgentEnvironment;
+  readonly #abort = new AbortController();
+  readonly #outer: AbortSignal | undefined;
+  readonly #end = () => this.end();
+  #timer: unknown;
+
+  constructor(environment: AgentEnvironment, outer: AbortSignal | undefined) {
+    this.#environment = environment;
+    this.#outer = outer;
+    if (outer?.aborted) this.end();
+    else outer?.addEventListener("abort", this.#end);
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** From now on it has so much time. */
+  arm(ms: number): void {
+    this.#environment.clearTimeout(this.#timer);
+    if (this.signal.aborted) return;
+    this.#timer = this.#environment.setTimeout(() => this.#abort.abort(new Error(`nothing came for ${ms} ms`)), ms);
+  }
+
+  /** Ends what is still going on. */
+  end(): void {
+    this.#environment.clearTimeout(this.#timer);
+    this.#outer?.removeEventListener("abort", this.#end);
+    this.#abort.abort(this.#outer?.reason);
+  }
+}
+
+/** The promise, or the signal's reason if that comes first. */
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((settle, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener("abort", abort, { once: true });
+    promise.then(settle, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}
+
+/** Waits, or until the signal is aborted. Never fails. */
+export function pause(environment: AgentEnvironment, ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((settle) => {
+    if (signal?.aborted) return settle();
+    const done = () => {
+      environment.clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      settle();
+    };
+    const timer = environment.setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+  });
+}
