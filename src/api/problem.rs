@@ -247,8 +247,8 @@ problem_codes! {
         "The address exists and does not take this method.",
         "Use one of the methods in `Allow`.";
     NotAcceptable "not_acceptable" 406 "Not acceptable",
-        "The document cannot be shown as any type in `Accept`.",
-        "Ask for `application/octet-stream`, `text/plain` or `application/json`.";
+        "What was asked for cannot be shown as any type in `Accept`.",
+        "Documents have `application/octet-stream`, `text/plain` and `application/json`, MCP has `application/json`.";
     EpochChanged "epoch_changed" 409 "Epoch changed",
         "The document was replaced, or deleted and made again, since the epoch that the request names.",
         "Load the document anew; keep the old copy apart, never merge it.";
