@@ -164,7 +164,7 @@ impl Db {
         path: &str,
         after: u64,
     ) -> Result<Option<(Stored, u64)>, DbError> {
-        let mut newest = 0;
+        let mut newest;
         let mut parts: Vec<Part> = Vec::new();
         let mut stored = Stored::default();
         let mut first_seen = None;
