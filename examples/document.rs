@@ -53,7 +53,7 @@ fn answer(command: &str, words: &[&str]) -> Result<String, DocumentError> {
 fn edit(update: &[u8], body: &[u8], client: Option<&str>) -> String {
     let client = client.and_then(|client| client.parse().ok()).unwrap_or(1);
     let made = parse_edits(body).and_then(|request| {
-        edit::edit(update, &[(&request.root, &request.edits)], client).map_err(|error| refused(&error))
+        edit::edit(&[update], &[(&request.root, &request.edits)], client).map_err(|error| refused(&error))
     });
     match made {
         Ok(made) => format!("{} {}", hex(&made.update), hex(&made.vector)),

@@ -17,6 +17,8 @@
 //! - `edge` (feature `edge`): the Cloudflare Worker and its Durable Object.
 //! - `relay_deno` (feature `relay-deno`): the facade that the Deno relay loads.
 //!
+//! - `document_module` (feature `documents`): the facade of the Worker's second WASM module.
+//!
 //! `docs/ARCHITECTURE.md` says who may use whom; `cargo xtask test` checks it.
 
 pub mod api;
@@ -25,6 +27,9 @@ pub mod feed;
 pub mod mcp;
 pub mod protocol;
 pub mod room;
+
+#[cfg(feature = "documents")]
+pub mod document_module;
 
 #[cfg(feature = "edge")]
 pub mod edge;

@@ -261,6 +261,10 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
     assert_eq!(merge(&[&alone, &EMPTY_UPDATE]).unwrap(), alone, "a merged update is in its final form");
     assert_eq!(merge(&[&alone, update]).unwrap(), alone, "an update adds nothing twice");
     let both = merge(&[base, update]).unwrap();
+    // Nine edits cost as much as all of the rest.
+    if tally.accepted.is_multiple_of(4) {
+        tally.edited += check_edits(&both);
+    }
     for bytes in [&alone, &both] {
         validate_update(bytes).unwrap();
         let vector = state_vector(bytes).unwrap();
@@ -278,7 +282,6 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
             Ok(_) | Err(DocumentError::Ambiguous(_) | DocumentError::Unsupported(_)) => {}
             Err(error) => panic!("{error}"),
         }
-        tally.edited += check_edits(bytes);
         match for_yrs(bytes) {
             Ok(loadable) => {
                 tally.in_yrs += 1;
@@ -288,6 +291,14 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// An edit of the parts is that of the whole.
+fn check_unmerged(parts: &[&[u8]]) {
+    let edits =
+        [Edit::Set("a b".to_owned()), Edit::Append(Inserted { text: "!".to_owned(), attributes: None })];
+    let edited = |parts: &[&[u8]]| edit_document(parts, &[("t", &edits)], EDITOR);
+    assert_eq!(edited(parts), edited(&[&merge(parts).unwrap()]));
 }
 
 /// Edits that are possible make an update that adds itself and nothing else. Returns how many were.
@@ -313,14 +324,16 @@ fn check_edits(update: &[u8]) -> u64 {
     // One root each: all of them take three times as long.
     let root = ["t", "m", ""][update.len() % 3];
     for wish in &wishes {
-        let Ok(edited) = edit_document(update, &[(root, std::slice::from_ref(wish))], EDITOR) else {
+        let Ok(edited) = edit_document(&[update], &[(root, std::slice::from_ref(wish))], EDITOR) else {
             continue;
         };
         validate_update(&edited.update).unwrap();
         let after = merge(&[update, &edited.update]).unwrap();
         assert_eq!(has_hole(&after).unwrap(), has_hole(update).unwrap());
-        let vector = StateVector::decode_v1(&state_vector(&after).unwrap()).unwrap();
-        assert_eq!(StateVector::decode_v1(&edited.vector).unwrap(), vector);
+        // What waits for something is in the second and, as in Yjs, not in the first.
+        let vectors = [&edited.vector, &state_vector(&after).unwrap()];
+        let [own, all] = vectors.map(|vector| StateVector::decode_v1(vector).unwrap());
+        assert!(own <= all, "{own:?} {all:?}");
         if let (Edit::Set(text), Ok(shown)) = (wish, project::text(&after, Some(root))) {
             assert_eq!(shown, *text);
         }
@@ -379,7 +392,7 @@ fn run(name: &str, make: impl Fn(&mut Random) -> Vec<u8> + Send + 'static) -> Ta
 #[test]
 fn w04_invented_updates_never_break_what_accepts_them() {
     let tally = run("invented", invent);
-    assert!(tally.edited > tally.accepted, "most of what is shown can be edited");
+    assert!(tally.edited > tally.accepted / 2, "most of what is shown can be edited");
     assert!(tally.accepted > tally.tried / 3, "the generator makes mostly valid updates");
 }
 
@@ -403,6 +416,8 @@ fn d5_state_vector_merge_and_text_agree_with_yrs_on_real_documents() {
         let all = merge(&parts).unwrap();
         assert!(!has_hole(&all).unwrap(), "seed {seed}");
         let some: Vec<&[u8]> = parts.iter().copied().filter(|_| !random.chance(3)).collect();
+        check_unmerged(&parts);
+        check_unmerged(&some);
         for bytes in [&all, &merge(&some).unwrap()] {
             let theirs = yrs::encode_state_vector_from_update_v1(bytes).unwrap();
             let ours = StateVector::decode_v1(&state_vector(bytes).unwrap()).unwrap();

@@ -90,8 +90,8 @@ function workerOptions(config, { host, port, dataDir, vars, entry, without = [] 
     rootPath: build,
     modules: [
       ...wrapper,
-      { type: "ESModule", path: join(build, "index.js") },
-      { type: "CompiledWasm", path: join(build, "index_bg.wasm") },
+      ...["index.js", "worker.js", "documents_bg.js"].map((name) => ({ type: "ESModule", path: join(build, name) })),
+      ...["index_bg.wasm", "documents_bg.wasm"].map((name) => ({ type: "CompiledWasm", path: join(build, name) })),
     ],
     compatibilityDate: config.compatibility_date,
     compatibilityFlags: config.compatibility_flags,

@@ -31,6 +31,9 @@ export type CloseClass =
   | { readonly kind: "abnormal" | "clean" | "expired" | "limited" | "restart" }
   | { readonly kind: "stop"; readonly reason: StopReason };
 
+/** The token ended. */
+export const EXPIRED = 4401;
+
 const STOP_CODES: Readonly<Record<number, StopReason>> = {
   1009: "frame_too_large",
   4400: "protocol_violation",
@@ -50,7 +53,7 @@ export function classifyClose(code: number): CloseClass {
   if (reason !== undefined) return { kind: "stop", reason };
   if (code === 1000) return { kind: "clean" };
   if (code === 1012) return { kind: "restart" };
-  if (code === 4401) return { kind: "expired" };
+  if (code === EXPIRED) return { kind: "expired" };
   if (code === 4429) return { kind: "limited" };
   if (code >= 4400 && code <= 4499) return { kind: "stop", reason: "refused" };
   return { kind: "abnormal" };

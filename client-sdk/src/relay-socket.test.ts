@@ -158,6 +158,26 @@ describe("U01 tokens over real sockets", { timeout: 60_000 }, () => {
     assert.deepEqual(it.telemetry, []);
   });
 
+  test("A.69 a cut after the token's end may stand for 4401, and is no strike; one before it is", async () => {
+    const [cf, deno] = [await relay("cf"), await relay("deno")];
+    const environment = fastEnvironment();
+    const ends: number[] = [];
+    const getToken = async () => ({ token: `t${ends.length}`, expiresAt: ends[ends.push(environment.now() + (ends.length < 3 ? 15_000 : 3_600_000)) - 1]! });
+    const it = client([cf.entry, deno.entry], { getToken, environment });
+    for (let visits = 1; visits <= 3; visits += 1) {
+      await until(() => cf.visits.length === visits && isSynced("cf", it)(), "synced");
+      await until(() => environment.now() > ends.at(-1)!, "the token's end");
+      cf.clients[0]!.terminate();
+    }
+    await until(() => cf.visits.length === 4 && isSynced("cf", it)(), "synced with a fourth token");
+    assert.deepEqual([it.closes, it.advances(), ends.length], [[1006, 1006, 1006], [], 4], "a fresh token each time");
+    cf.clients[0]!.terminate();
+    await until(() => cf.visits.length === 5 && isSynced("cf", it)(), "the first strike");
+    cf.clients[0]!.terminate();
+    await until(isSynced("deno", it), "the second");
+    assert.deepEqual(it.advances(), ["cf deno abnormal_closes"]);
+  });
+
   test("a good token serves several connects, one that is about to end is replaced before the next", async () => {
     const cf = await relay("cf");
     const lifetimes = [3_600_000, 30_000, 3_600_000];

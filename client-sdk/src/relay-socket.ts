@@ -2,6 +2,7 @@
 // What goes over a connection is its user's business (sync-provider.ts, or an application's own).
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
+import { EXPIRED, classifyClose } from "./close-codes.ts";
 import type { StopReason } from "./close-codes.ts";
 import { CONNECTION_TIMES, Connection } from "./connection.ts";
 import type { ConnectionTimes } from "./connection.ts";
@@ -10,7 +11,7 @@ import { WALKER_TIMES, initialState, step } from "./relay-walker.ts";
 import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, WalkerState, WalkerTimes } from "./relay-walker.ts";
 import { pinOfTab } from "./tab-pin.ts";
 import { TokenRefusedError, TokenSource } from "./token-source.ts";
-import type { TokenProvider } from "./token-source.ts";
+import type { ScopeToken, TokenProvider } from "./token-source.ts";
 
 export type RelayTimes = ConnectionTimes & WalkerTimes;
 
@@ -62,6 +63,8 @@ export interface RelaySocketOptions {
 interface Line {
   connection: Connection | null;
   receiver: Receiver | null;
+  /** When its token ends, in ms. */
+  tokenEnd: number;
 }
 
 export class RelaySocket {
@@ -205,7 +208,7 @@ export class RelaySocket {
 
   /** Opens the connection to use. */
   async #open(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null };
+    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
     this.#active = line;
     try {
       const token = (await this.#tokens?.token()) ?? null;
@@ -218,7 +221,7 @@ export class RelaySocket {
 
   /** Looks whether an earlier entry works again. */
   async #openProbe(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null };
+    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
     this.#probe = this.#hangUp(this.#probe);
     this.#probe = line;
     try {
@@ -230,13 +233,14 @@ export class RelaySocket {
   }
 
   /** A line may be the probe when it opens and the one in use when it ends. */
-  #dial(line: Line, index: number, token: string | null): void {
+  #dial(line: Line, index: number, token: ScopeToken | null): void {
     const { label, url } = this.#options.relays[index]!;
     const failed = (trigger: FailTrigger) => {
       if (line !== this.#active) this.#probeFailed(line);
       else this.#handle(this.#environment.isOnline() ? { kind: "failed", trigger } : { kind: "offline" });
     };
-    const target = { url: url + this.#options.address(), token };
+    line.tokenEnd = token?.expiresAt ?? Infinity;
+    const target = { url: url + this.#options.address(), token: token?.token ?? null };
     try {
       line.connection = new Connection(this.#environment, target, this.#times, {
         failed,
@@ -271,8 +275,18 @@ export class RelaySocket {
   #closed(line: Line, label: string, code: number): void {
     this.#hangUp(line);
     this.#options.onClose?.(label, code);
-    if (line === this.#active) this.#handle({ kind: "closed", code, offline: !this.#environment.isOnline() });
+    if (line === this.#active) this.#handle({ kind: "closed", code: this.#meant(line, code), offline: !this.#environment.isOnline() });
     else this.#probeFailed(line);
+  }
+
+  /**
+   * What a close means. Who sends while a relay closes may see a cut in place of the code, and 4401 comes to
+   * whoever sends. Only a stable connection is judged so: with a wrong clock every token seems to have ended.
+   */
+  #meant(line: Line, code: number): number {
+    const now = this.#environment.now();
+    const wasStable = this.#state.kind === "synced" && now - this.#state.since >= this.#times.stableMs;
+    return wasStable && now >= line.tokenEnd && classifyClose(code).kind === "abnormal" ? EXPIRED : code;
   }
 
   #probeFailed(line: Line): void {

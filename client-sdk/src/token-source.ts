@@ -42,16 +42,16 @@ export class TokenSource {
   }
 
   /** A token to connect with. Rejects with the provider's error, or when it takes too long. */
-  async token(): Promise<string> {
+  async token(): Promise<ScopeToken> {
     const now = this.#environment.now();
     const kept = this.#kept;
-    if (kept !== null && !this.#suspect && now < kept.expiresAt - MARGIN_MS) return kept.token;
+    if (kept !== null && !this.#suspect && now < kept.expiresAt - MARGIN_MS) return kept;
     const usable = kept !== null && now < kept.expiresAt;
     try {
-      return (await this.#fetch(usable ? PATIENCE_WITH_TOKEN_MS : PATIENCE_MS)).token;
+      return await this.#fetch(usable ? PATIENCE_WITH_TOKEN_MS : PATIENCE_MS);
     } catch (error) {
       if (error instanceof TokenRefusedError || !usable || this.#kept === null) throw error;
-      return this.#kept.token;
+      return this.#kept;
     }
   }
 

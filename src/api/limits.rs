@@ -81,6 +81,30 @@ pub const TELEMETRY_WINDOW_MS: u64 = 24 * 60 * 60 * 1000;
 /// How long reports are kept, as long as the change log.
 pub const TELEMETRY_RETENTION_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
+/// Bytes of a presence request: the state, and its members around it with escapes.
+pub const MAX_PRESENCE_BYTES: usize = 8 * 1024;
+
+/// Bytes of what a session tells of itself: a name, a colour, a path. Five hundred are half a MiB.
+pub const MAX_PRESENCE_STATE_BYTES: usize = 1024;
+
+/// Characters of a session's name: a UUID has 36.
+pub const MAX_SESSION_BYTES: usize = 64;
+
+/// Seconds that presence counts, at least: shorter would mean a write a minute for each tab.
+pub const MIN_PRESENCE_SECONDS: u64 = 60;
+
+/// Seconds that presence counts when the request names none.
+pub const DEFAULT_PRESENCE_SECONDS: u64 = 120;
+
+/// Seconds that presence counts, at most: a tab that died is shown for as long.
+pub const MAX_PRESENCE_SECONDS: u64 = 300;
+
+/// Sessions present in one workspace: each answer lists all of them.
+pub const MAX_PRESENCE_ROWS: usize = 500;
+
+/// Sessions of one subject in one workspace, so that nobody alone fills it.
+pub const MAX_PRESENCE_ROWS_PER_SUBJECT: usize = 20;
+
 /// Entries of a page when the request names no `limit`.
 pub const DEFAULT_PAGE: u32 = 100;
 

@@ -20,6 +20,7 @@ pub mod openapi;
 pub mod origin;
 pub mod path;
 pub mod precondition;
+pub mod presence;
 pub mod problem;
 pub mod query;
 pub mod refusal;
@@ -67,6 +68,7 @@ mod tests {
             let _ = super::origin::OriginList::parse(&text);
             let _ = super::precondition::Precondition::from_headers(Some(&text), None);
             let _ = super::precondition::not_modified(Some(&text), 1);
+            let _ = super::presence::parse_presence(text.as_bytes());
             let _ = super::request::parse_create_workspace(text.as_bytes());
             let _ = super::request::parse_token_request(text.as_bytes());
             let _ = super::telemetry::parse_telemetry(text.as_bytes());

@@ -12,13 +12,16 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::api::limits::{DEFAULT_PAGE, MAX_OPS, MAX_PAGE, MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS};
+    use crate::api::limits::{
+        DEFAULT_PAGE, DEFAULT_PRESENCE_SECONDS, MAX_OPS, MAX_PAGE, MAX_PRESENCE_SECONDS, MAX_SESSION_BYTES,
+        MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS, MIN_PRESENCE_SECONDS,
+    };
     use crate::api::op::parse_ops;
     use crate::api::path::{NodePath, WorkspaceId};
     use crate::api::problem::{Problem, ProblemCode};
     use crate::api::resource::{
-        ChangeList, EditAnswer, Health, Node, NodeKind, NodeList, OpsAnswer, RelayList, RelaySummary,
-        StoredTelemetry, TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
+        ChangeList, EditAnswer, Health, Node, NodeKind, NodeList, OpsAnswer, PresenceEntry, PresenceList,
+        RelayList, RelaySummary, StoredTelemetry, TokenAnswer, UpdateAnswer, Workspace, WriteAnswer,
     };
     use crate::api::route::{Route, allowed_methods, route};
     use crate::api::telemetry::{ADVANCE, CYCLE_ALL_FAILED, TRIGGERS};
@@ -58,11 +61,13 @@ mod tests {
             Route::ApplyOps(id()),
             Route::CreateWorkspace,
             Route::DeleteNode(id(), path()),
+            Route::DeletePresence(id()),
             Route::DeleteWorkspace(id()),
             Route::EditDocument(id(), path()),
             Route::Health,
             Route::ListChanges(id()),
             Route::ListNodes(id()),
+            Route::ListPresence(id()),
             Route::ListRelays,
             Route::Mcp,
             Route::MintToken(id()),
@@ -71,6 +76,7 @@ mod tests {
             Route::PatchNode(id(), path()),
             Route::PostUpdate(id(), path()),
             Route::PutNode(id(), path()),
+            Route::PutPresence(id()),
             Route::ReadDocument(id(), path()),
             Route::ReadNode(id(), path()),
             Route::ReplaceDocument(id(), path()),
@@ -86,11 +92,13 @@ mod tests {
                 Route::ApplyOps(_)
                 | Route::CreateWorkspace
                 | Route::DeleteNode(..)
+                | Route::DeletePresence(_)
                 | Route::DeleteWorkspace(_)
                 | Route::EditDocument(..)
                 | Route::Health
                 | Route::ListChanges(_)
                 | Route::ListNodes(_)
+                | Route::ListPresence(_)
                 | Route::ListRelays
                 | Route::Mcp
                 | Route::MintToken(_)
@@ -99,6 +107,7 @@ mod tests {
                 | Route::PatchNode(..)
                 | Route::PostUpdate(..)
                 | Route::PutNode(..)
+                | Route::PutPresence(_)
                 | Route::ReadDocument(..)
                 | Route::ReadNode(..)
                 | Route::ReplaceDocument(..)
@@ -213,6 +222,14 @@ mod tests {
         let node = Node { path: "a".to_owned(), kind: NodeKind::Record, clock: 1, value: Some(Value::Null) };
         let relay =
             RelaySummary { label: "cf".to_owned(), advances_from: 1, advances_to: 0, last_advance_at: 1 };
+        let present = PresenceEntry {
+            sub: "ada".to_owned(),
+            kind: "human",
+            session: None,
+            state: None,
+            expires_at: None,
+            own: false,
+        };
         let answers = json!({
             "Change": change,
             "ChangeList": ChangeList { changes: vec![change.clone()], head: 1, floor: 0 },
@@ -221,6 +238,8 @@ mod tests {
             "Node": node,
             "NodeList": NodeList { nodes: vec![node.clone()], next: None, head: 1 },
             "OpsAnswer": OpsAnswer { clocks: vec![1], clock: 1 },
+            "PresenceEntry": present,
+            "PresenceList": PresenceList { presence: vec![present.clone()], other_humans: 0, complete: true },
             "RelayList": RelayList { relays: vec![relay.clone()], cycles_all_failed: 0, since: 1 },
             "RelaySummary": relay,
             "StoredTelemetry": StoredTelemetry { stored: 1 },
@@ -263,6 +282,13 @@ mod tests {
         assert_eq!(event[1]["properties"]["name"]["const"], CYCLE_ALL_FAILED);
         assert_eq!(event[1]["properties"]["labels"]["maxItems"], MAX_TELEMETRY_LABELS);
         assert_eq!(schemas["Telemetry"]["properties"]["events"]["maxItems"], MAX_TELEMETRY_EVENTS);
+        let ttl = &schemas["PresenceRequest"]["properties"]["ttl"];
+        assert_eq!(
+            (&ttl["minimum"], &ttl["maximum"]),
+            (&json!(MIN_PRESENCE_SECONDS), &json!(MAX_PRESENCE_SECONDS))
+        );
+        assert_eq!(ttl["default"], DEFAULT_PRESENCE_SECONDS);
+        assert_eq!(schemas["SessionName"]["maxLength"], MAX_SESSION_BYTES);
         let limit = &document["components"]["parameters"]["limit"]["schema"];
         assert_eq!((&limit["maximum"], &limit["default"]), (&json!(MAX_PAGE), &json!(DEFAULT_PAGE)));
     }

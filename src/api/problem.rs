@@ -137,6 +137,34 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// The problem for the other module of the Worker, see [`Problem::from_wire`].
+    #[must_use]
+    pub fn to_wire(&self) -> String {
+        let extra: Map<String, Value> =
+            self.extra.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        serde_json::json!({
+            "code": self.code.info().name, "detail": self.detail, "extra": extra, "clock": self.clock,
+        })
+        .to_string()
+    }
+
+    /// The problem that [`Problem::to_wire`] wrote; an internal one for anything else.
+    #[must_use]
+    pub fn from_wire(text: &str) -> Self {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let name = value.get("code").and_then(Value::as_str);
+        let code = ProblemCode::ALL.iter().find(|code| Some(code.info().name) == name);
+        let mut problem = Self::new(code.copied().unwrap_or(ProblemCode::Internal));
+        problem.detail = value.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned();
+        problem.clock = value.get("clock").and_then(Value::as_u64);
+        for (name, value) in value.get("extra").and_then(Value::as_object).into_iter().flatten() {
+            problem.extra.insert(name.clone(), value.clone());
+        }
+        problem
+    }
+}
+
 impl From<ProblemCode> for Problem {
     fn from(code: ProblemCode) -> Self {
         Self::new(code)
@@ -339,6 +367,15 @@ mod tests {
     fn docs_api_md_shows_the_table_of_codes_as_it_is() {
         let shown = include_str!("../../docs/API.md").replace("\r\n", "\n");
         assert!(shown.contains(&markdown_table()), "paste this into docs/API.md:\n{}", markdown_table());
+    }
+
+    #[test]
+    fn a_problem_crosses_between_modules_whole() {
+        let mut problem =
+            Problem::because(ProblemCode::StaleBase, "no").with("index", 3).with("epoch", Value::Null);
+        problem.clock = Some(7);
+        assert_eq!(Problem::from_wire(&problem.to_wire()), problem);
+        assert_eq!(Problem::from_wire("{").code, ProblemCode::Internal);
     }
 
     #[test]

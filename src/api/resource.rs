@@ -147,6 +147,37 @@ pub struct RelaySummary {
     pub last_advance_at: u64,
 }
 
+/// Who is in a workspace.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PresenceList {
+    /// Everybody, by session.
+    pub presence: Vec<PresenceEntry>,
+    /// Humans other than the caller, each counted once.
+    pub other_humans: usize,
+    /// False when the room should be live and did not answer: people whom only it knows are missing.
+    pub complete: bool,
+}
+
+/// One session of somebody; of a person who is only connected to the room, just who.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PresenceEntry {
+    /// Who: the subject of its token.
+    pub sub: String,
+    /// `human`, `agent` or `service`, by its token.
+    pub kind: &'static str,
+    /// Its name of the session.
+    pub session: Option<String>,
+    /// What the session tells of itself.
+    pub state: Option<Value>,
+    /// When it stops to count, in milliseconds since the Unix epoch.
+    pub expires_at: Option<u64>,
+    /// Whether it is the session that the request names, of the caller.
+    #[serde(rename = "self")]
+    pub own: bool,
+}
+
 /// The answer of `/healthz` and `/readyz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Health {

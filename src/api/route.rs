@@ -22,6 +22,8 @@ pub enum Route {
     DeleteNode(WorkspaceId, NodePath),
     /// `DELETE /api/workspaces/:id`
     DeleteWorkspace(WorkspaceId),
+    /// `DELETE /api/workspaces/:id/presence`
+    DeletePresence(WorkspaceId),
     /// `POST /api/workspaces/:id/docs/<path>/edits`
     EditDocument(WorkspaceId, NodePath),
     /// `GET /healthz`: the process answers.
@@ -30,6 +32,8 @@ pub enum Route {
     ListChanges(WorkspaceId),
     /// `GET /api/workspaces/:id/nodes`
     ListNodes(WorkspaceId),
+    /// `GET /api/workspaces/:id/presence`
+    ListPresence(WorkspaceId),
     /// `GET /api/relays`: what clients reported of relays.
     ListRelays,
     /// `POST /mcp`: the Model Context Protocol.
@@ -46,6 +50,8 @@ pub enum Route {
     PostUpdate(WorkspaceId, NodePath),
     /// `PUT /api/workspaces/:id/nodes/<path>`
     PutNode(WorkspaceId, NodePath),
+    /// `PUT /api/workspaces/:id/presence`
+    PutPresence(WorkspaceId),
     /// `PUT /api/workspaces/:id/docs/<path>`
     ReplaceDocument(WorkspaceId, NodePath),
     /// `GET /api/workspaces/:id/docs/<path>`
@@ -73,11 +79,13 @@ impl Route {
             Self::ApplyOps(_) => "applyOps",
             Self::CreateWorkspace => "createWorkspace",
             Self::DeleteNode(..) => "deleteNode",
+            Self::DeletePresence(_) => "deletePresence",
             Self::DeleteWorkspace(_) => "deleteWorkspace",
             Self::EditDocument(..) => "editDocument",
             Self::Health => "health",
             Self::ListChanges(_) => "listChanges",
             Self::ListNodes(_) => "listNodes",
+            Self::ListPresence(_) => "listPresence",
             Self::ListRelays => "listRelays",
             Self::Mcp => "mcp",
             Self::MintToken(_) => "mintToken",
@@ -86,6 +94,7 @@ impl Route {
             Self::PatchNode(..) => "patchNode",
             Self::PostUpdate(..) => "postUpdate",
             Self::PutNode(..) => "putNode",
+            Self::PutPresence(_) => "putPresence",
             Self::ReadDocument(..) => "readDocument",
             Self::ReplaceDocument(..) => "replaceDocument",
             Self::ReadNode(..) => "readNode",
@@ -117,15 +126,18 @@ impl Route {
             | Self::ReportTelemetry => None,
             Self::ApplyOps(id)
             | Self::DeleteNode(id, _)
+            | Self::DeletePresence(id)
             | Self::DeleteWorkspace(id)
             | Self::EditDocument(id, _)
             | Self::ListChanges(id)
             | Self::ListNodes(id)
+            | Self::ListPresence(id)
             | Self::MintToken(id)
             | Self::MoveNode(id, _)
             | Self::PatchNode(id, _)
             | Self::PostUpdate(id, _)
             | Self::PutNode(id, _)
+            | Self::PutPresence(id)
             | Self::ReadDocument(id, _)
             | Self::ReplaceDocument(id, _)
             | Self::ReadNode(id, _)
@@ -183,6 +195,7 @@ enum Resource {
     Nodes(WorkspaceId),
     OpenApi,
     Ops(WorkspaceId),
+    Presence(WorkspaceId),
     Ready,
     Relay(WorkspaceId, Option<NodePath>),
     Relays,
@@ -212,6 +225,7 @@ impl Resource {
             ["api", "workspaces", id, "nodes"] => Self::Nodes(workspace(id)?),
             ["api", "workspaces", id, "nodes", path @ ..] => Self::node(id, path)?,
             ["api", "workspaces", id, "ops"] => Self::Ops(workspace(id)?),
+            ["api", "workspaces", id, "presence"] => Self::Presence(workspace(id)?),
             ["api", "workspaces", id, "tokens"] => Self::Tokens(workspace(id)?),
             // A slash after the id alone is still the workspace channel: never a second room.
             ["ws", id] | ["ws", id, ""] => Self::Relay(workspace(id)?, None),
@@ -274,6 +288,9 @@ impl Resource {
             }
             ("GET", Self::Changes(id)) => Route::ListChanges(id.clone()),
             ("GET", Self::ChangeStream(id)) => Route::StreamChanges(id.clone()),
+            ("GET", Self::Presence(id)) => Route::ListPresence(id.clone()),
+            ("PUT", Self::Presence(id)) => Route::PutPresence(id.clone()),
+            ("DELETE", Self::Presence(id)) => Route::DeletePresence(id.clone()),
             ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
             ("POST", Self::Mcp) => Route::Mcp,
             ("GET", Self::Health) => Route::Health,
@@ -301,6 +318,8 @@ impl Resource {
             Self::NodeOrMove(..) => "GET, PUT, PATCH, DELETE, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
             Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Presence(_) => "GET, PUT, DELETE",
             Self::Workspace(_) => "GET, DELETE",
         }
     }
@@ -346,6 +365,9 @@ mod tests {
             ("GET", "/api/workspaces/w-1/changes?since=3", Route::ListChanges(w())),
             ("GET", "/api/workspaces/w-1/changes/stream", Route::StreamChanges(w())),
             ("POST", "/api/workspaces/w-1/tokens", Route::MintToken(w())),
+            ("GET", "/api/workspaces/w-1/presence?session=t", Route::ListPresence(w())),
+            ("PUT", "/api/workspaces/w-1/presence", Route::PutPresence(w())),
+            ("DELETE", "/api/workspaces/w-1/presence?session=t", Route::DeletePresence(w())),
             ("POST", "/api/telemetry", Route::ReportTelemetry),
             ("POST", "/mcp", Route::Mcp),
             ("GET", "/api/relays", Route::ListRelays),

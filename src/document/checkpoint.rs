@@ -70,19 +70,6 @@ pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
     Ok(out)
 }
 
-/// A state vector with one more client, of which nothing is known yet; the vector itself if the client
-/// has nothing.
-pub(super) fn with_client(vector: Vec<u8>, client: u64, clock: u32) -> Vec<u8> {
-    let mut reader = Reader::new(&vector);
-    let Some(clients) = reader.var_uint().ok().filter(|_| clock > 0) else { return vector };
-    let mut out = Vec::with_capacity(vector.len().saturating_add(10));
-    write_var_uint(&mut out, clients.saturating_add(1));
-    out.extend_from_slice(reader.rest());
-    write_var_uint(&mut out, client);
-    write_var_uint(&mut out, u64::from(clock));
-    out
-}
-
 /// Whether somebody with `state_vector` has every struct of `update`. It does not tell about deletes.
 pub fn is_covered(update: &[u8], vector: &[u8]) -> Result<bool, DocumentError> {
     let known = read_state_vector(vector)?;

@@ -7,6 +7,7 @@ mod insert;
 mod queue;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub(super) use insert::{New, Place};
@@ -27,11 +28,19 @@ pub(super) struct Replica<'a> {
     types: Vec<SharedType<'a>>,
     roots: BTreeMap<&'a str, TypeIndex>,
     /// Nodes of each client by clock, without gaps from 0.
-    clients: Table<Vec<NodeIndex>>,
+    clients: Table<Elements>,
     /// Whether an item names a parent that is not a type. Yjs collects it; yrs fails as a whole.
     stray: bool,
     /// How many searches for a place there were.
     searches: u32,
+}
+
+/// The elements of one client.
+#[derive(Default)]
+struct Elements {
+    nodes: Vec<NodeIndex>,
+    /// Where one was looked up last: people write in one place for a while.
+    recent: Cell<usize>,
 }
 
 /// A shared type: a list, a map, or both.
@@ -71,6 +80,20 @@ impl<'a> Replica<'a> {
     pub fn load(update: &'a [u8]) -> Result<Self, DocumentError> {
         let mut queue = Queue::default();
         walk(update, &mut queue)?;
+        Ok(Self::of(queue))
+    }
+
+    /// Integrates updates in their order without merging them. `None` when one does not begin where
+    /// those before it end: then they have to be merged.
+    pub fn load_all(updates: &[&'a [u8]]) -> Result<Option<Self>, DocumentError> {
+        let mut queue = Queue::default();
+        for update in updates {
+            walk(update, &mut queue)?;
+        }
+        Ok((!queue.has_gap).then(|| Self::of(queue)))
+    }
+
+    fn of(mut queue: Queue<'a>) -> Self {
         let mut replica = Self::default();
         for client in queue.structs.clients() {
             replica.integrate_from(client, &mut queue);
@@ -78,7 +101,7 @@ impl<'a> Replica<'a> {
         for (first, len) in queue.deletes {
             replica.delete(first, len);
         }
-        Ok(replica)
+        replica
     }
 
     pub fn roots(&self) -> &BTreeMap<&'a str, TypeIndex> {
@@ -150,7 +173,7 @@ impl<'a> Replica<'a> {
 
     /// The clock after the last integrated element of `client`.
     pub fn end(&self, client: u64) -> u32 {
-        let last = self.clients.get(client).and_then(|list| self.node(*list.last()?));
+        let last = self.clients.get(client).and_then(|list| self.node(*list.nodes.last()?));
         last.map_or(0, |node| node.id.clock.saturating_add(node.len))
     }
 
@@ -302,17 +325,35 @@ impl<'a> Replica<'a> {
 
     fn push(&mut self, node: Node<'a>) -> NodeIndex {
         let index = self.nodes.len();
-        self.clients.change(node.id.client, |list| list.push(index));
+        self.clients.change(node.id.client, |list| list.nodes.push(index));
         self.nodes.push(node);
         index
     }
 
     /// The node that holds `id`: its place among its client's, and its index.
     fn find(&self, id: Id) -> Option<(usize, NodeIndex)> {
-        let list = self.clients.get(id.client)?;
+        let Elements { nodes, recent } = self.clients.get(id.client)?;
         let starts_by = |index: &NodeIndex| self.node(*index).is_some_and(|node| node.id.clock <= id.clock);
-        let place = list.partition_point(starts_by).checked_sub(1)?;
-        Some((place, *list.get(place)?))
+        let is_before = |place: usize| nodes.get(place).is_some_and(starts_by);
+        // From the last place in steps that double, then by halves.
+        let (mut low, mut high, mut step) = (recent.get(), recent.get(), 1_usize);
+        if is_before(low) {
+            while is_before(low.saturating_add(step)) {
+                low = low.saturating_add(step);
+                step = step.saturating_mul(2);
+            }
+            high = low.saturating_add(step).min(nodes.len());
+        } else {
+            while low > 0 && !is_before(low) {
+                high = low;
+                low = low.saturating_sub(step);
+                step = step.saturating_mul(2);
+            }
+        }
+        let within = nodes.get(low..high).unwrap_or_default();
+        let place = low.saturating_add(within.partition_point(starts_by)).checked_sub(1)?;
+        recent.set(place);
+        Some((place, *nodes.get(place)?))
     }
 
     /// The node whose first element is `id`, split off if need be.
@@ -339,7 +380,7 @@ impl<'a> Replica<'a> {
         let new = self.nodes.len();
         let half = self.nodes.get_mut(index)?.split_off(offset);
         let (right, parent, key) = (half.right, half.parent, half.key);
-        self.clients.get_mut(half.id.client)?.insert(place.saturating_add(1), new);
+        self.clients.get_mut(half.id.client)?.nodes.insert(place.saturating_add(1), new);
         self.nodes.push(Node { left: Some(index), ..half });
         self.nodes.get_mut(index)?.right = Some(new);
         match right {

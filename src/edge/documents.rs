@@ -5,7 +5,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use worker::{Request, Response, ResponseBuilder};
 
 use super::call::Call;
-use super::clock;
 use super::compaction::{self, is_worthwhile};
 use super::db::documents::{Append, AppendedUpdate};
 use super::db::{Db, DbError};
@@ -13,6 +12,7 @@ use super::nodes::{replay, retried};
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, storage};
 use super::workspaces::absent;
+use super::{clock, document_module};
 use crate::api::accept::{DocumentFormat, negotiate};
 use crate::api::auth::AUTHOR_HEADER;
 use crate::api::idempotency::{IdempotencyKey, body_hash};
@@ -25,7 +25,7 @@ use crate::api::request::check_update_size;
 use crate::api::resource::UpdateAnswer;
 use crate::api::role::Role;
 use crate::document::error::DocumentError;
-use crate::document::{checkpoint, project, validate};
+use crate::document::{checkpoint, validate};
 use crate::protocol::change::{Change, ChangeKind};
 
 /// `GET …/docs/<path>`
@@ -73,14 +73,8 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
             Some(vector) => checkpoint::diff(&whole, vector).map_err(|error| unreadable(&error))?,
             None => whole,
         },
-        DocumentFormat::Text => project::text(&whole, root).map_err(|error| unshown(&error))?.into_bytes(),
-        DocumentFormat::Json => {
-            let mut value = project::json(&whole).map_err(|error| unshown(&error))?;
-            if let Some(root) = root {
-                value = value.get(root).cloned().unwrap_or(serde_json::Value::Null);
-            }
-            value.to_string().into_bytes()
-        }
+        DocumentFormat::Text => document_module::show_text(&whole, root)?,
+        DocumentFormat::Json => document_module::show_json(&whole, root)?,
     };
     Ok(ResponseBuilder::new().with_headers(headers(&fields)).fixed(bytes))
 }
@@ -210,9 +204,4 @@ fn decode_state_vector(text: &str) -> Result<Vec<u8>, Problem> {
 pub fn unreadable(error: &DocumentError) -> Problem {
     worker::console_error!("a stored document cannot be read: {error}");
     Problem::new(ProblemCode::Internal)
-}
-
-/// A document that cannot be shown as asked: the caller has to name a root.
-fn unshown(error: &DocumentError) -> Problem {
-    Problem::because(ProblemCode::BadRequest, error.to_string())
 }

@@ -7,12 +7,12 @@ use super::clock;
 use super::db::documents::{Append, AppendedUpdate};
 use super::db::log::{Guard, Replay};
 use super::db::{Db, DbError};
-use super::documents::{announce, answered, refused, store, unreadable};
+use super::document_module::{self, Edited};
+use super::documents::{announce, answered, refused, store};
 use super::nodes::replay;
 use super::respond::{self, Answer, body, header, storage};
 use super::workspaces::absent;
-use crate::api::content::parse_replacement;
-use crate::api::edit::{Base, EditRequest, encode_vector, parse_edits, refused as refused_edit};
+use crate::api::edit::encode_vector;
 use crate::api::idempotency::{IdempotencyKey, body_hash};
 use crate::api::limits::{MAX_BODY_BYTES, MAX_UPDATE_BYTES};
 use crate::api::media::{CONTENT_TYPES, JSON_TYPES, require_media};
@@ -21,8 +21,6 @@ use crate::api::precondition::{Precondition, etag};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::resource::{EditAnswer, UpdateAnswer};
 use crate::api::role::Role;
-use crate::document::checkpoint;
-use crate::document::edit::{Edited, edit};
 use crate::protocol::change::ChangeKind;
 use crate::room::Stored;
 
@@ -36,7 +34,7 @@ pub async fn edit_document(
     let actor = call.authorize(workspace, Role::Editor)?;
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
     let bytes = body(request, MAX_BODY_BYTES).await?;
-    let wanted = parse_edits(&bytes)?;
+    document_module::check_edits(&bytes)?;
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
     let key =
         key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/edits", path.as_str())));
@@ -45,11 +43,11 @@ pub async fn edit_document(
         db: call.db()?,
         workspace,
         path,
-        wanted,
         epoch: call.query.epoch()?,
         actor: &actor.sub,
         key,
         hash: body_hash(&bytes),
+        body: bytes,
     };
     edits.run().await
 }
@@ -60,7 +58,7 @@ struct Edits<'a> {
     db: Db,
     workspace: &'a WorkspaceId,
     path: &'a NodePath,
-    wanted: EditRequest,
+    body: Vec<u8>,
     epoch: Option<u64>,
     actor: &'a str,
     key: Option<String>,
@@ -77,7 +75,7 @@ impl Edits<'_> {
                 // A retry does not find what the first request found.
                 Err(problem) => return self.replayed().await?.map_or(Err(problem), Ok),
             };
-            if edited.is_empty() {
+            if edited.update.is_empty() {
                 return match self.replayed().await? {
                     Some(answer) => Ok(answer),
                     None => self.unchanged(&stored, &edited),
@@ -125,26 +123,19 @@ impl Edits<'_> {
             return Err(stored.epoch.map_or(problem.clone(), |epoch| problem.with("epoch", epoch)));
         }
         let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
-        let whole = checkpoint::merge(&parts).map_err(|error| unreadable(&error))?;
-        let has_base = match &self.wanted.base {
-            None => true,
-            Some(Base::Clock(clock)) => *clock == stored.clock,
-            Some(Base::Vector(vector)) => {
-                checkpoint::is_covered(&whole, vector).map_err(|error| unreadable(&error))?
-            }
-        };
-        if !has_base {
-            let mut problem = Problem::new(ProblemCode::StaleBase).with("clock", stored.clock);
-            problem.clock = Some(stored.clock);
-            return Err(problem.with("epoch", stored.epoch));
-        }
         let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
-        edit(&whole, &[(&self.wanted.root, &self.wanted.edits)], client).map_err(|error| refused_edit(&error))
+        // A base that is not met is told with the epoch, too.
+        document_module::edit(&self.body, &parts, stored.clock, client).map_err(|problem| {
+            match problem.code {
+                ProblemCode::StaleBase => problem.with("epoch", stored.epoch),
+                _ => problem,
+            }
+        })
     }
 
     async fn append(&self, stored: &Stored, edited: &Edited) -> Result<AppendedUpdate, DbError> {
         // Text at the end merges with whatever came in between.
-        let merges = self.wanted.only_appends() && self.wanted.base.is_none();
+        let merges = edited.only_appends;
         let guard = match stored.epoch {
             _ if merges => None,
             Some(_) => Some(Guard::Clock(stored.clock)),
@@ -219,7 +210,8 @@ pub async fn replace_document(
     let bytes = body(request, MAX_UPDATE_BYTES).await?;
     let hash = body_hash(&bytes);
     let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
-    let update = parse_replacement(content_type.as_deref(), bytes, call.query.value("root")?, client)?;
+    let update =
+        document_module::replacement(content_type.as_deref(), &bytes, call.query.value("root")?, client)?;
     let epoch = call.query.epoch()?;
     let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
     let key = key.map(|key| key.scope_key(&actor.sub, workspace, "PUT", &format!("docs/{}", path.as_str())));

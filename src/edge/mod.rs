@@ -11,6 +11,7 @@ mod compaction;
 mod config;
 mod crypto;
 mod db;
+mod document_module;
 mod documents;
 mod edits;
 mod guard;
@@ -20,6 +21,7 @@ mod moves;
 mod nodes;
 mod notify;
 mod openapi;
+mod presence;
 mod refusal;
 mod relay;
 mod respond;
@@ -56,8 +58,8 @@ async fn fetch(mut request: Request, env: Env, context: Context) -> Result<Respo
     Ok(respond::cors(response, &config, origin.as_deref()))
 }
 
-/// The hourly sweeps of the log (F6) and of telemetry: batch after batch, for as long as one run may
-/// take. One that fails does not keep the other from its work.
+/// The hourly sweeps of the log (F6), of telemetry and of presence: batch after batch, for as long as
+/// one run may take. One that fails does not keep the others from their work.
 #[event(scheduled)]
 async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
     let Some(db) = Db::open(&env) else { return };
@@ -76,7 +78,17 @@ async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
         match db.sweep_telemetry(now).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) => return worker::console_error!("sweep: telemetry: {error:?}"),
+            Err(error) => {
+                worker::console_error!("sweep: telemetry: {error:?}");
+                break;
+            }
+        }
+    }
+    for _batch in 0..batches {
+        match db.sweep_presence(now).await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => return worker::console_error!("sweep: presence: {error:?}"),
         }
     }
 }
@@ -118,10 +130,12 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::DeleteNode(workspace, path) => {
             nodes::write(call, request, &workspace, &path, Verb::Delete).await
         }
+        Route::DeletePresence(workspace) => presence::delete(call, &workspace).await,
         Route::DeleteWorkspace(workspace) => workspaces::delete(call, request, &workspace).await,
         Route::EditDocument(workspace, path) => edits::edit_document(call, request, &workspace, &path).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
+        Route::ListPresence(workspace) => presence::list(call, &workspace).await,
         Route::ListRelays => telemetry::relays(call).await,
         Route::Mcp => mcp::serve(call, request).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
@@ -133,6 +147,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         }
         Route::PostUpdate(workspace, path) => documents::append(call, request, &workspace, &path).await,
         Route::PutNode(workspace, path) => nodes::write(call, request, &workspace, &path, Verb::Put).await,
+        Route::PutPresence(workspace) => presence::put(call, request, &workspace).await,
         Route::ReplaceDocument(workspace, path) => {
             edits::replace_document(call, request, &workspace, &path).await
         }

@@ -10,6 +10,7 @@ use super::respond::{Answer, header};
 use super::{clock, room_calls};
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
+use crate::api::role::ActorKind;
 use crate::api::token::{Purpose, open_scope_token, refuse_upgrade};
 use crate::api::upgrade::Upgrade;
 use crate::room::{SessionInfo, SessionKind};
@@ -44,6 +45,7 @@ pub async fn upgrade(
         }
         Err(refusal) => return Err(refusal),
     };
+    let is_person = claims.kind == ActorKind::Human;
     let admission = upgrade.admit(claims)?;
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
@@ -66,7 +68,8 @@ pub async fn upgrade(
     let unavailable =
         || Problem::because(ProblemCode::StorageUnavailable, "The relay is not available; use the next one.");
     let stub = room_stub(call.env, workspace.as_str()).ok_or_else(unavailable)?;
-    let response: Result<Response, _> = room_calls::connect(&stub, &info, upgrade.credentials.echo).await;
+    let response: Result<Response, _> =
+        room_calls::connect(&stub, &info, is_person, upgrade.credentials.echo).await;
     response.map_err(|error| {
         worker::console_error!("workspace {}: upgrade: {error}", workspace.as_str());
         unavailable()

@@ -19,6 +19,7 @@ const CONNECT: &str = "https://room/connect";
 const CHANGED: &str = "https://room/changed";
 const INSPECT: &str = "https://room/inspect";
 const PANIC: &str = "https://room/panic";
+const PEOPLE: &str = "https://room/people";
 /// The room's answer to changes when somebody is there to hear.
 const LIVE: &str = "live";
 /// The room's answer to changes when nobody is.
@@ -26,13 +27,23 @@ const EMPTY: &str = "empty";
 /// Who connects: a [`SessionInfo`] as JSON in base64, since a path may hold any character. The
 /// Worker sets it; a room is reached in no other way.
 const SESSION: &str = "yrelay-session";
+/// Whether the one who connects is a person: services connect as well and are no presence.
+const PERSON: &str = "yrelay-person";
 /// The sub-protocol to echo.
 const ECHO: &str = "yrelay-echo";
 
 /// Hands an upgrade to the room.
-pub async fn connect(stub: &Stub, info: &SessionInfo, echo: Option<&str>) -> Result<Response> {
+pub async fn connect(
+    stub: &Stub,
+    info: &SessionInfo,
+    is_person: bool,
+    echo: Option<&str>,
+) -> Result<Response> {
     let session = BASE64.encode(serde_json::to_vec(info)?);
     let mut fields = vec![("Upgrade", "websocket"), (SESSION, session.as_str())];
+    if is_person {
+        fields.push((PERSON, "1"));
+    }
     fields.extend(echo.map(|echo| (ECHO, echo)));
     stub.fetch_with_request(request(CONNECT, "GET", &fields, None)?).await
 }
@@ -47,7 +58,7 @@ pub async fn bridge(stub: &Stub) -> Result<WebSocket> {
         document: String::new(),
         epoch: None,
     };
-    let response = connect(stub, &info, None).await?;
+    let response = connect(stub, &info, false, None).await?;
     response.websocket().ok_or_else(|| worker::Error::RustError("the room refused the bridge".to_owned()))
 }
 
@@ -56,6 +67,14 @@ pub async fn tell(stub: &Stub, changes: &[Change]) -> Result<bool> {
     let body = serde_json::to_string(changes)?;
     let mut response = stub.fetch_with_request(request(CHANGED, "POST", &[], Some(&body))?).await?;
     Ok(response.text().await? == LIVE)
+}
+
+/// The people who are connected to a room, each once.
+pub async fn people(stub: &Stub) -> Result<Vec<String>> {
+    let mut response = stub.fetch_with_str(PEOPLE).await?;
+    let told: Value = serde_json::from_str(&response.text().await?)?;
+    let subs = told.as_array().into_iter().flatten();
+    Ok(subs.filter_map(|sub| sub.as_str().map(str::to_owned)).collect())
 }
 
 /// Looks into a room, for tests.
@@ -103,6 +122,11 @@ pub(super) async fn answer(state: &State, shell: &Rc<Shell>, mut request: Reques
         "/inspect" => Response::ok(
             json!({ "clients": shell.core().clients(), "instance": shell.instance() }).to_string(),
         ),
+        "/people" => {
+            // Who is there by an expired token only is closed first, as by any event.
+            shell.with(|core, now| core.handle_timeout(now));
+            Response::ok(Value::from(shell.people(state)).to_string())
+        }
         "/panic" => shell.panic(),
         _ => Response::error("no such call", 404),
     }
@@ -123,7 +147,10 @@ fn accept(state: &State, shell: &Rc<Shell>, request: &Request) -> Result<Respons
         return Ok(respond::problem(&Problem::because(ProblemCode::RateLimited, detail)));
     }
     let WebSocketPair { client, server } = WebSocketPair::new()?;
-    state.accept_web_socket(&server);
+    match request.headers().get(PERSON)? {
+        Some(_) => state.accept_websocket_with_tags(&server, &[&info.sub]),
+        None => state.accept_web_socket(&server),
+    }
     shell.open(info, server);
     let response = Response::from_websocket(client)?;
     match request.headers().get(ECHO)? {

@@ -155,6 +155,11 @@ impl Shell {
         self.core.borrow()
     }
 
+    /// The people who are connected, each once.
+    pub(super) fn people(&self, state: &State) -> Vec<String> {
+        socket::people(state, &self.sockets.borrow())
+    }
+
     pub(super) fn instance(&self) -> &str {
         &self.instance
     }

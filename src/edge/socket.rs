@@ -42,6 +42,20 @@ pub fn restore(state: &State) -> Vec<(Attachment, WebSocket)> {
     restored
 }
 
+/// The people whose sockets are open, each once. A person's socket has its subject as tag (see
+/// `room_calls`), which survives hibernation like an attachment.
+pub fn people(state: &State, sockets: &Sockets) -> Vec<String> {
+    let mut people: Vec<String> = Vec::new();
+    for socket in sockets.values() {
+        for sub in state.get_tags(socket) {
+            if !people.contains(&sub) {
+                people.push(sub);
+            }
+        }
+    }
+    people
+}
+
 /// Closes every open socket with 1012: clients come back at once.
 pub fn restart_all(state: &State) {
     for socket in state.get_websockets() {

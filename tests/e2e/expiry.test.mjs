@@ -12,8 +12,13 @@ const PEOPLE = 20;
 const TOKEN_MS = 8_000;
 /** Ends that each person lives through. */
 const ENDS = 2;
-const KEYSTROKE_MS = 500;
-/** How long two ends may take on a busy machine, in ms. */
+/** Often, so that some send while they are being closed. */
+const KEYSTROKE_MS = 100;
+/** A connection is stable after a part of that time, as it is in life. */
+const TIMES = { stableMs: 2_000 };
+/** What a person may see of an end. Deno drops who sends before the close is answered: PROTOCOL, "Differences". */
+const CODES = { cf: ["4401"], deno: ["1006", "4401"] };
+/** How long the ends may take on a busy machine, in ms. */
 const ENOUGH_MS = 90_000;
 
 for (const label of ["cf", "deno"]) {
@@ -29,7 +34,7 @@ for (const label of ["cf", "deno"]) {
     const relays = [both[label], both[label === "cf" ? "deno" : "cf"]].map(({ label, url }) => ({ label, url }));
     for (let n = 0; n < PEOPLE; n += 1) {
       const seed = both.cf.stack.secrets.SCOPE_SIGNING_KEY;
-      people.push(person({ seed, workspace: workspace.id, sub: `p${n}`, relays, tokenMs: TOKEN_MS }));
+      people.push(person({ seed, workspace: workspace.id, sub: `p${n}`, relays, tokenMs: TOKEN_MS, times: TIMES }));
       // One after another, and so their ends.
       await sleep(TOKEN_MS / PEOPLE / 2);
     }
@@ -50,7 +55,8 @@ for (const label of ["cf", "deno"]) {
     const codes = histogram(people.flatMap(({ closes }) => closes));
     const tokens = people.reduce((sum, one) => sum + one.tokens, 0);
     t.diagnostic(`${PEOPLE} people, ${typed} marks, ${tokens} tokens; closes ${JSON.stringify(codes)}`);
-    assert.deepEqual(Object.keys(codes), ["4401"], "no other end");
+    for (const code of Object.keys(codes)) assert.ok(CODES[label].includes(code), `an end with ${code}`);
+    assert.ok(codes[4401] > PEOPLE, "most are told why");
     for (const { sub, closes, tokens } of people) {
       assert.ok(closes.length >= ENDS, `${sub} lived through ${closes.length}`);
       assert.equal(tokens, closes.length + 1, `${sub}: a token for each connection`);

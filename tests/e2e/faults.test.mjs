@@ -5,7 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { FrameClient } from "./support/frame-client.mjs";
 import { HI, STEP_1, isStep1, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { startFaulty } from "./support/faults.mjs";
-import { sleep, until } from "./support/waiting.mjs";
+import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** The insert that every mutation begins with, the read of a document, the append of an update. */
 const MUTATION = "INSERT INTO change_log";
@@ -156,6 +156,42 @@ describe("faults", { concurrency: 1 }, () => {
     assert.equal((await a.nextText(({ type }) => type === "change")).clock, 2);
     await relay.faults();
     assert.deepEqual(stream.clocks, [1, 2]);
+  });
+
+  test("C.80 R3 every mutation of the API succeeds while the room throws, and while it never answers", async () => {
+    const star = relay.stack.mint({ sub: "star", kind: "human", workspaces: { "*": "owner" } });
+    const table = {
+      "POST /api/workspaces": (workspace) => workspace.rest("POST", "", { path: "/api/workspaces", body: { id: `${workspace.id}-2` }, token: star }),
+      "PUT /api/workspaces/{workspaceId}/nodes/{path}": (workspace) => workspace.rest("PUT", "/nodes/a", { body: { n: 1 } }),
+      "PATCH /api/workspaces/{workspaceId}/nodes/{path}": (workspace) =>
+        workspace.rest("PATCH", "/nodes/a", { body: { n: 2 }, headers: { "content-type": "application/merge-patch+json" } }),
+      "POST /api/workspaces/{workspaceId}/ops": (workspace) =>
+        workspace.rest("POST", "/ops", { body: { ops: [{ op: "put", path: "b", value: 1 }, { op: "delete", path: "a" }] } }),
+      // The update of HI, without the frame around it.
+      "POST /api/workspaces/{workspaceId}/docs/{path}/updates": (workspace) =>
+        workspace.rest("POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: { "content-type": "application/octet-stream" } }),
+      "POST /api/workspaces/{workspaceId}/tokens": (workspace) => workspace.rest("POST", "/tokens", { body: { purpose: "stream" } }),
+      "POST /api/telemetry": (workspace) => workspace.rest("POST", "", { path: "/api/telemetry", body: { events: [{ name: "relay_cycle_all_failed", labels: ["cf"], at: Date.now() }] } }),
+      "DELETE /api/workspaces/{workspaceId}/nodes/{path}": (workspace) => workspace.rest("DELETE", "/nodes/b"),
+      "DELETE /api/workspaces/{workspaceId}": (workspace) => workspace.rest("DELETE", ""),
+    };
+    const { paths } = await (await fetch(`${relay.api}/api/openapi.json`, { signal: AbortSignal.timeout(PATIENCE) })).json();
+    const documented = Object.entries(paths).flatMap(([path, operations]) =>
+      Object.keys(operations).filter((method) => ["put", "post", "patch", "delete"].includes(method)).map((method) => `${method.toUpperCase()} ${path}`));
+    assert.deepEqual(Object.keys(table).sort(), documented.sort(), "no mutation is left out");
+    for (const how of ["fail", "stall"]) {
+      const workspace = await relay.workspace();
+      await joined(workspace);
+      await relay.faults({ on: "room", how });
+      for (const [what, call] of Object.entries(table)) {
+        const answer = await call(workspace);
+        assert.ok(answer.status < 300, `${what}, the room ${how}s: ${answer.status} ${answer.text}`);
+      }
+      const [hits] = await relay.hits();
+      assert.ok(hits > 0, "the room was asked");
+      await relay.faults();
+      assert.equal((await workspace.rest("GET", "")).status, 410);
+    }
   });
 
   test("O04 an upgrade that the room fails is answered with 503 and not tried again", async () => {

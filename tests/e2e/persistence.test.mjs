@@ -88,6 +88,42 @@ describe("persistence", { timeout: 120_000 }, () => {
     assert.deepEqual([deleted.rowsWritten, deleted.batches], [2, 1]);
   });
 
+  test("u07 a foreign workspace costs no query whether it exists, was deleted or never was, so time tells nothing", async () => {
+    const owner = await api.workspace("u07");
+    await owner.put("/api/workspaces/u07/nodes/r", 1);
+    await owner.update("u07", "d", UPDATE);
+    const dead = await api.workspace("u07-dead");
+    await dead.delete("/api/workspaces/u07-dead");
+    const mine = await api.workspace("u07-mine");
+    const { token } = (await mine.post("/api/workspaces/u07-mine/tokens", { purpose: "relay" })).json;
+    const upgrade = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13", "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    const calls = [
+      ...["", "/nodes", "/nodes/r", "/docs/d", "/changes", "/changes/stream"].map((below) => (base) => mine.get(`${base}${below}`)),
+      (base) => mine.put(`${base}/nodes/r`, 2, { "idempotency-key": "k" }),
+      (base) => mine.patch(`${base}/nodes/r`, {}),
+      (base) => mine.post(`${base}/ops`, { ops: [{ op: "put", path: "o", value: 1 }] }),
+      (base) => mine.post(`${base}/tokens`, { purpose: "relay" }),
+      (base) => mine.call("POST", `${base}/docs/d/updates`, { body: UPDATE, headers: { "content-type": "application/octet-stream" } }),
+      (base) => mine.delete(`${base}/nodes/r`),
+      (base) => mine.delete(base),
+      (base) => api.as(undefined).get(`${base.replace("/api/workspaces", "/ws")}/d?token=${token}`, { headers: upgrade }),
+    ];
+    const answers = [];
+    for (const id of ["u07", "u07-dead", "u07-none"]) {
+      for (const [index, call] of calls.entries()) {
+        await d1.counts();
+        const { status, text } = await call(`/api/workspaces/${id}`);
+        const { statements, batches } = await d1.counts();
+        assert.deepEqual([status, statements, batches], [403, 0, 0], `${id}: ${text}`);
+        assert.equal(text, (answers[index] ??= text));
+      }
+    }
+    // The same calls where they are allowed do ask.
+    await d1.counts();
+    await owner.get("/api/workspaces/u07/nodes/r");
+    assert.ok((await d1.counts()).statements > 0);
+  });
+
   test("i04 a refused batch of 50 ops is explained with one query, and one more for the value of a 412", async () => {
     const owner = await api.workspace("refused");
     const base = "/api/workspaces/refused";

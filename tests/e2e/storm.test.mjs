@@ -59,7 +59,7 @@ async function gather(t, relay) {
   return crowd;
 }
 
-/** What is asked of a return: how the connects were spread, and what the syncs brought. */
+/** What is asked of a return: how the connects were spread, and what the syncs brought. Answers how many connects. */
 function judge(t, crowd, before, longest) {
   const attempts = crowd.flatMap(({ counts }, n) => counts.attempts.slice(before[n]));
   const due = attempts.map((attempt) => attempt.due);
@@ -75,6 +75,7 @@ function judge(t, crowd, before, longest) {
   assert.equal(step2.length, 2 * crowd.length, "one in each direction");
   assert.ok(Math.max(...step2) <= longest, `a step 2 of ${Math.max(...step2)} bytes`);
   assert.deepEqual(codes, { 1012: crowd.length });
+  return attempts.length;
 }
 
 /** Everybody still has the same as the database. */
@@ -125,7 +126,7 @@ test("B08 the Durable Objects lose their memory under a crowd that types: back o
   await relay.faults();
   for (const writer of writers) writer.type(".");
   await until(() => crowd.every((one, n) => one.synced() && one.counts.attempts.length > before[n]), "all are synced again", ALL_BACK);
-  judge(t, crowd, before, A_WORD);
+  assert.equal(judge(t, crowd, before, A_WORD), crowd.length, "each connect works");
   await same(crowd);
   assert.ok(crowd.every((one) => one.text().endsWith(" word.")));
 });

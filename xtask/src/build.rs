@@ -1,5 +1,5 @@
-//! The builds of the core: for the Worker by worker-build, for the Deno relay by wasm-bindgen; then one
-//! pass of wasm-opt and the limits.
+//! The builds of the core: for the Worker by worker-build, its second module and that of the Deno
+//! relay by wasm-bindgen; then one pass of wasm-opt and the limits.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -39,6 +39,9 @@ pub enum Mode {
 /// What is built.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Artefact {
+    /// The Worker's second module, which shows and edits documents: it goes into `build/`, after the
+    /// Worker.
+    Documents,
     /// The core as the Deno relay loads it: `relay-deno/wasm/`.
     Relay,
     /// The Worker: `build/`.
@@ -49,7 +52,15 @@ impl Artefact {
     const fn name(self) -> &'static str {
         match self {
             Self::Relay => "relay-deno/wasm",
-            Self::Worker => "build",
+            Self::Documents | Self::Worker => "build",
+        }
+    }
+
+    const fn feature(self) -> &'static str {
+        match self {
+            Self::Documents => "documents",
+            Self::Relay => "relay-deno",
+            Self::Worker => "edge",
         }
     }
 
@@ -59,20 +70,26 @@ impl Artefact {
 
     const fn files(self) -> &'static [&'static str] {
         match self {
+            Self::Documents => &["documents_bg.js", "documents_bg.wasm"],
             Self::Relay => &["yrelay.d.ts", "yrelay.js", "yrelay_bg.js", "yrelay_bg.wasm"],
-            Self::Worker => &["index.js", "index_bg.wasm"],
+            Self::Worker => &["index.js", "index_bg.wasm", "worker.js"],
         }
     }
 
     /// The built module.
     pub fn wasm_path(self) -> PathBuf {
-        self.out_dir().join(if self == Self::Worker { "index_bg.wasm" } else { "yrelay_bg.wasm" })
+        self.out_dir().join(match self {
+            Self::Documents => "documents_bg.wasm",
+            Self::Relay => "yrelay_bg.wasm",
+            Self::Worker => "index_bg.wasm",
+        })
     }
 
     /// What the module may weigh, raw and in gzip. A Worker must start within a second, and growth
     /// should be a decision.
     const fn limits(self) -> (usize, usize) {
         match self {
+            Self::Documents => (260_000, 115_000),
             Self::Relay => (260_000, 115_000),
             Self::Worker => (700_000, 260_000),
         }
@@ -81,8 +98,10 @@ impl Artefact {
 
 /// Builds everything that changed since the last time.
 pub fn all(toolchain: &Toolchain, mode: Mode) -> Result {
-    run(toolchain, Artefact::Worker, mode)?;
-    run(toolchain, Artefact::Relay, mode)
+    for artefact in [Artefact::Worker, Artefact::Documents, Artefact::Relay] {
+        run(toolchain, artefact, mode)?;
+    }
+    Ok(())
 }
 
 /// Builds one artefact if it changed since the last time.
@@ -94,7 +113,7 @@ pub fn run(toolchain: &Toolchain, artefact: Artefact, mode: Mode) -> Result {
     let lock = File::create(target.join("build.lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
     let name = artefact.name();
-    let stamp = target.join(format!("{}.stamp", name.replace('/', "-")));
+    let stamp = target.join(format!("{}.stamp", artefact.feature()));
     let inputs = inputs(toolchain, mode)?;
     let outputs = || fingerprint::of_files(&artefact.out_dir(), artefact.files(), &[]);
     if outputs().is_ok_and(|outputs| {
@@ -105,7 +124,8 @@ pub fn run(toolchain: &Toolchain, artefact: Artefact, mode: Mode) -> Result {
         // Gone before the work starts: a build that is broken off must not look done.
         let _absent = fs::remove_file(&stamp);
         match artefact {
-            Artefact::Relay => compile_relay(toolchain, mode)?,
+            Artefact::Documents => compile_module(toolchain, artefact, "documents", mode)?,
+            Artefact::Relay => compile_module(toolchain, artefact, "yrelay", mode)?,
             Artefact::Worker => compile_worker(toolchain, mode)?,
         }
         if mode == Mode::Release {
@@ -135,27 +155,39 @@ fn compile_worker(toolchain: &Toolchain, mode: Mode) -> Result {
         .arg(if mode == Mode::Release { "--release" } else { "--dev" })
         // Its own pass of wasm-opt keeps the names; ours follows and does not.
         .args(["--no-opt", ".", "--features", "edge", "--locked"]);
-    process::run(&mut command)
+    process::run(&mut command)?;
+    // Ours is the entry; theirs is the Worker behind it.
+    let out = Artefact::Worker.out_dir();
+    let entry = tools::root().join("src").join("edge").join("entry.mjs");
+    fs::rename(out.join("index.js"), out.join("worker.js"))
+        .and_then(|()| fs::copy(&entry, out.join("index.js")).map(drop))
+        .map_err(|error| format!("{}: {error}", out.display()))
 }
 
-fn compile_relay(toolchain: &Toolchain, mode: Mode) -> Result {
+fn compile_module(toolchain: &Toolchain, artefact: Artefact, name: &str, mode: Mode) -> Result {
     let (profile, folder) = if mode == Mode::Release { ("release", "release") } else { ("dev", "debug") };
     // The Worker's build leaves a file of the same name here; the lock keeps the two apart.
     let target = tools::root().join("target");
     let mut cargo = Command::new("cargo");
     toolchain.compiler.apply(cargo.current_dir(tools::root()));
     cargo
-        .args(["build", "--lib", "--locked", "--target", WASM_TARGET, "--features", "relay-deno"])
+        .args(["build", "--lib", "--locked", "--target", WASM_TARGET, "--features", artefact.feature()])
         .args(["--profile", profile, "--target-dir"])
         .arg(&target);
     process::run(&mut cargo)?;
     let mut bindgen = Command::new(&toolchain.wasm_bindgen);
     // Deno loads this form without any permission.
     bindgen
-        .args(["--target", "bundler", "--out-name", "yrelay", "--out-dir"])
-        .arg(Artefact::Relay.out_dir())
+        .args(["--target", "bundler", "--out-name", name, "--out-dir"])
+        .arg(artefact.out_dir())
         .arg(target.join(WASM_TARGET).join(folder).join("yrelay.wasm"));
-    process::run(&mut bindgen)
+    process::run(&mut bindgen)?;
+    if artefact == Artefact::Documents {
+        // It instantiates the module at once, which is for the entry to decide; nothing imports it.
+        let unused = artefact.out_dir().join(format!("{name}.js"));
+        fs::remove_file(&unused).map_err(|error| format!("{}: {error}", unused.display()))?;
+    }
+    Ok(())
 }
 
 fn optimize(module: &Path) -> Result {
@@ -184,7 +216,7 @@ mod tests {
 
     #[test]
     fn only_a_release_over_a_limit_fails() {
-        for artefact in [Artefact::Relay, Artefact::Worker] {
+        for artefact in [Artefact::Documents, Artefact::Relay, Artefact::Worker] {
             let (raw, gzip) = artefact.limits();
             assert!(check_size(artefact, (raw, gzip), Mode::Release).is_ok());
             assert!(check_size(artefact, (raw + 1, 0), Mode::Release).is_err());

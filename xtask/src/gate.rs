@@ -32,9 +32,10 @@ fn native(report: &mut Report) -> Result {
         check_files(|path| path.starts_with("src/") && path.ends_with(".rs"), layering::check)
     })?;
     report.step("hygiene", || check_files(|_| true, hygiene::check))?;
-    let clippy: [(&str, &[&str]); 4] = [
+    let clippy: [(&str, &[&str]); 5] = [
         ("clippy", &["--workspace"]),
         ("clippy, edge", &["--package", "yrelay", "--features", "edge"]),
+        ("clippy, documents", &["--package", "yrelay", "--features", "documents"]),
         ("clippy, relay-deno", &["--package", "yrelay", "--features", "relay-deno"]),
         ("clippy, all features", &["--package", "yrelay", "--all-features"]),
     ];
@@ -56,7 +57,12 @@ fn built(report: &mut Report) -> Result {
         toolchain.map_err(|_| "needs the tools that did not install".to_owned());
     let with_tools =
         |work: &dyn Fn(&Toolchain) -> Result| toolchain.as_ref().map_err(Clone::clone).and_then(work);
-    for (name, artefact) in [("release build", Artefact::Worker), ("relay build", Artefact::Relay)] {
+    let artefacts = [
+        ("release build", Artefact::Worker),
+        ("documents build", Artefact::Documents),
+        ("relay build", Artefact::Relay),
+    ];
+    for (name, artefact) in artefacts {
         report.step(name, || {
             with_tools(&|toolchain| {
                 build::run(toolchain, artefact, Mode::Release)?;

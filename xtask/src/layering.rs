@@ -14,7 +14,7 @@ struct Layer {
     core: bool,
 }
 
-const LAYERS: [Layer; 8] = [
+const LAYERS: [Layer; 9] = [
     Layer { name: "protocol", uses: &[], core: true },
     Layer { name: "document", uses: &["protocol"], core: true },
     Layer { name: "room", uses: &["document", "protocol"], core: true },
@@ -22,6 +22,7 @@ const LAYERS: [Layer; 8] = [
     Layer { name: "api", uses: &["document", "feed", "protocol"], core: true },
     Layer { name: "mcp", uses: &["api", "document", "feed", "protocol"], core: true },
     Layer { name: "edge", uses: &["api", "document", "feed", "mcp", "protocol", "room"], core: false },
+    Layer { name: "document_module", uses: &["api", "document", "protocol"], core: false },
     Layer { name: "relay_deno", uses: &["api", "document", "protocol", "room"], core: false },
 ];
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 pub use content::{RootContent, content};
 
-use super::checkpoint::{EMPTY_UPDATE, state_vector, with_client};
+use super::checkpoint::{EMPTY_UPDATE, merge};
 use super::error::DocumentError;
 use super::replica::{New, Replica};
 use super::value::write_any;
@@ -185,13 +185,20 @@ impl From<DocumentError> for EditError {
     }
 }
 
-/// Makes edits of roots, in order, each on what those before it left. `client` is the id of a new
+/// Makes edits of roots of the document that the updates are, in order, each on what those before it left. `client` is the id of a new
 /// Yjs client, by chance.
 ///
 /// # Errors
 /// See [`EditError`]; its `index` counts through all roots. Nothing is made then.
-pub fn edit(update: &[u8], roots: &[(&str, &[Edit])], client: u64) -> Result<Edited, EditError> {
-    let mut replica = Replica::load(update)?;
+pub fn edit(updates: &[&[u8]], roots: &[(&str, &[Edit])], client: u64) -> Result<Edited, EditError> {
+    let merged;
+    let mut replica = match Replica::load_all(updates)? {
+        Some(replica) => replica,
+        None => {
+            merged = merge(updates)?;
+            Replica::load(&merged)?
+        }
+    };
     let mut editor = Editor { new: New::of(&replica, client), replica: &mut replica };
     let mut index = 0_usize;
     for (root, edits) in roots {
@@ -201,8 +208,7 @@ pub fn edit(update: &[u8], roots: &[(&str, &[Edit])], client: u64) -> Result<Edi
         }
     }
     let Editor { new, .. } = editor;
-    let vector = with_client(state_vector(update)?, new.client, new.end);
-    Ok(Edited { update: new.write(&replica), vector })
+    Ok(Edited { update: new.write(&replica), vector: replica.vector() })
 }
 
 /// A replica that is being edited.

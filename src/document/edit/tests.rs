@@ -4,7 +4,7 @@ use yrs::updates::decoder::Decode;
 use yrs::{Doc, GetString, Map, OffsetKind, Options, ReadTxn, StateVector, Text, Transact, Update};
 
 use super::*;
-use crate::document::checkpoint::merge;
+use crate::document::checkpoint::{merge, state_vector};
 use crate::document::project;
 use crate::document::validate::validate_update;
 
@@ -28,11 +28,15 @@ impl Stored {
 
     fn edit(&mut self, edits: &[Edit]) -> Result<Edited, EditError> {
         self.edits += 1;
-        let edited = edit(&self.update, &[("content", edits)], 1_000 + self.edits)?;
+        let edited = edit(&[&self.update], &[("content", edits)], 1_000 + self.edits)?;
+        self.keep(&edited);
+        Ok(edited)
+    }
+
+    fn keep(&mut self, edited: &Edited) {
         validate_update(&edited.update).unwrap();
         self.update = merge(&[&self.update, &edited.update]).unwrap();
         assert_eq!(sorted(&edited.vector), sorted(&state_vector(&self.update).unwrap()));
-        Ok(edited)
     }
 
     fn shown(&self) -> String {
@@ -208,10 +212,9 @@ fn a_map_inside_a_map_is_reached_by_pointer() {
 
 #[test]
 fn a_client_id_that_is_taken_is_not_used_again() {
-    let first =
-        edit(&EMPTY_UPDATE, &[("content", &[Edit::Append(plain("a"))])], u64::from(u32::MAX)).unwrap();
+    let first = edit(&[], &[("content", &[Edit::Append(plain("a"))])], u64::from(u32::MAX)).unwrap();
     let second =
-        edit(&first.update, &[("content", &[Edit::Append(plain("b"))])], u64::from(u32::MAX)).unwrap();
+        edit(&[&first.update], &[("content", &[Edit::Append(plain("b"))])], u64::from(u32::MAX)).unwrap();
     let update = merge(&[&first.update, &second.update]).unwrap();
     assert_eq!(project::text(&update, None).unwrap(), "ab");
 }

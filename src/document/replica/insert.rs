@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::index::order;
 use super::super::splice::{REF_ANY, REF_STRING, write_head};
 use super::super::walk::{Content, HAS_PARENT_SUB, HAS_RIGHT_ORIGIN, Id, Item, Parent, utf16_len};
-use super::{Node, NodeIndex, Replica, TypeIndex};
+use super::{Elements, Node, NodeIndex, Replica, TypeIndex};
 use crate::protocol::error::DecodeError;
 use crate::protocol::varint::{write_var_bytes, write_var_uint};
 
@@ -86,7 +86,7 @@ impl New {
         let mut out = Vec::new();
         match replica.clients.get(self.client).filter(|_| self.end > 0) {
             None => out.push(0),
-            Some(nodes) => {
+            Some(Elements { nodes, .. }) => {
                 write_var_uint(&mut out, 1);
                 write_var_uint(&mut out, nodes.len() as u64);
                 write_var_uint(&mut out, self.client);
@@ -190,6 +190,18 @@ impl<'a> Replica<'a> {
             }
             _ => {}
         }
+    }
+
+    /// The state vector, encoded.
+    pub fn vector(&self) -> Vec<u8> {
+        let clients = self.clients.clients();
+        let mut out = Vec::new();
+        write_var_uint(&mut out, clients.len() as u64);
+        for client in clients {
+            write_var_uint(&mut out, client);
+            write_var_uint(&mut out, u64::from(self.end(client)));
+        }
+        out
     }
 
     /// How an item that has no neighbour names its parent.

@@ -9,6 +9,8 @@ use crate::protocol::error::DecodeError;
 pub(super) struct Queue<'a> {
     pub structs: Table<Parts<'a>>,
     pub deletes: Vec<(Id, u32)>,
+    /// Whether a struct was left out that is not there already.
+    pub has_gap: bool,
 }
 
 /// The structs of one client, the first of which are done.
@@ -38,14 +40,18 @@ impl Queue<'_> {
 }
 
 impl<'a> Visitor<'a> for Queue<'a> {
-    /// Keeps each client up to its first hole.
+    /// Keeps each client up to its first hole, and each element once.
     fn visit_struct(&mut self, part: &Struct<'a>) -> Result<(), DecodeError> {
+        let mut has_gap = false;
         self.structs.change(part.id.client, |parts| {
             let end = parts.structs.last().map_or(0, Struct::end);
             if part.id.clock == end && !matches!(part.body, Body::Skip) {
                 parts.structs.push(*part);
+            } else if part.end() > end {
+                has_gap = true;
             }
         });
+        self.has_gap |= has_gap;
         Ok(())
     }
 

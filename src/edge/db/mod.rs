@@ -7,6 +7,7 @@ mod d1;
 pub mod documents;
 pub mod log;
 pub mod nodes;
+pub mod presence;
 pub mod telemetry;
 pub mod workspaces;
 

@@ -1,21 +1,8 @@
 // Rooms under joins, leaves and lost connections.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as Y from "yjs";
-import { STEP_1, awarenessEntries, awarenessFrame, isStep1, isUpdate, textUpdate, updateFrame } from "../support/frames.mjs";
+import { STEP_1, awarenessEntries, awarenessFrame, isStep1, textAt, textUpdate, updateFrame } from "../support/frames.mjs";
 import { sleep, until } from "../support/waiting.mjs";
-
-/** The updates in a client's frames, merged as a client would. */
-function textAt(client) {
-  const doc = new Y.Doc();
-  for (const frame of client.frames.filter(isUpdate)) {
-    const bytes = Buffer.from(frame, "hex");
-    let at = 2;
-    while (bytes[at] & 128) at += 1;
-    Y.applyUpdate(doc, bytes.subarray(at + 1));
-  }
-  return doc.getText("t").toString();
-}
 
 export function lifecycleTests(relay) {
   test("R05 ten of twenty connections are reset while the others send: the ten others get everything", async () => {

@@ -97,6 +97,12 @@ export class FrameClient {
     }, what, ms);
   }
 
+  /** Forgets the text frames so far, of which a long test has many. */
+  forgetTexts() {
+    this.texts.length = 0;
+    this.#readTexts = 0;
+  }
+
   /** Waits until the relay has dealt with everything sent before, by a question it answers in order. */
   async settled() {
     const id = `settled-${(FrameClient.#asked += 1)}`;

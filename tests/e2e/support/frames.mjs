@@ -1,6 +1,7 @@
 // Frames of the relay protocol, made and read by hand: the tests must not use the code they test.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import * as Y from "yjs";
 import { ROOT } from "../../../tools/wrangler-config.mjs";
 
 const { frames } = JSON.parse(readFileSync(join(ROOT, "tests", "data", "frames.json"), "utf8"));
@@ -92,3 +93,15 @@ export const isStep1 = (hex) => hex.startsWith("0000");
 export const isStep2 = (hex) => hex.startsWith("0001");
 export const isUpdate = (hex) => hex.startsWith("0002");
 export const isAwareness = (hex) => hex.startsWith("01");
+
+/** The updates in a client's frames, merged as a client would. */
+export function textAt(client) {
+  const doc = new Y.Doc();
+  for (const frame of client.frames.filter(isUpdate)) {
+    const bytes = Buffer.from(frame, "hex");
+    let at = 2;
+    while (bytes[at] & 128) at += 1;
+    Y.applyUpdate(doc, bytes.subarray(at + 1));
+  }
+  return doc.getText("t").toString();
+}

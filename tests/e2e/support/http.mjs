@@ -108,6 +108,10 @@ export function tap(api) {
     counts: () => ask("counts"),
     /** Runs one statement in the Worker's database. */
     sql: (sql, ...values) => ask("sql", { sql, values }),
+    /** Sets the Worker's clock ahead. */
+    advance: (ms) => ask("advance", { ms }),
+    /** The sockets of a room: people, and bridges of streams. */
+    sockets: (workspace) => ask("sockets", { workspace }),
   };
 }
 

@@ -14,9 +14,9 @@ const TOKEN_MS = 600_000;
 export function person({ seed, workspace, sub, doc = new Y.Doc(), tokenMs = TOKEN_MS, ...options }) {
   const it = { sub, doc, closes: [], telemetry: [], tokens: 0 };
   const getToken = async () => {
-    const end = Date.now() + tokenMs;
+    const exp = Math.floor((Date.now() + tokenMs) / 1000);
     it.tokens += 1;
-    return { token: signScopeToken(seed, scopeClaims(workspace, { sub, exp: Math.floor(end / 1000) })), expiresAt: end };
+    return { token: signScopeToken(seed, scopeClaims(workspace, { sub, exp })), expiresAt: exp * 1000 };
   };
   it.provider = new SyncProvider({ doc, workspace, document: "d", getToken, onTelemetry: (event) => it.telemetry.push(event), ...options });
   it.provider.on("close", ({ code }) => it.closes.push(code));

@@ -1,15 +1,24 @@
 // The stock y-websocket provider, as an application uses it.
+import { WebsocketProvider as WebsocketProvider14 } from "@y/websocket";
+import { Doc as Doc14 } from "@y/y";
 import WebSocket from "ws";
 import { WebsocketProvider } from "y-websocket";
-import * as Y from "yjs";
+import { Doc } from "yjs";
 import { PATIENCE, until } from "./waiting.mjs";
 
+/** What a client is made of: Yjs 13, which is the default, and the next major version. */
+export const YJS_13 = { Doc, WebsocketProvider };
+export const YJS_14 = { Doc: Doc14, WebsocketProvider: WebsocketProvider14 };
+
 /**
- * Connects the stock provider to a document and waits until it is synced, unless `patient` is false: a
- * relay without storage tells nobody that (D4). `connects` counts the sockets that it opened, `texts`
- * holds every text frame it was sent.
+ * Connects the stock provider to a document, at the relay or at `url`, and waits until it is synced,
+ * unless `patient` is false: a relay without storage tells nobody that (D4). `connects` counts the
+ * sockets that it opened, `texts` holds every text frame it was sent.
  */
-export async function stockClient(workspace, { document = "d", role, sub, doc = new Y.Doc(), patient = true } = {}) {
+export async function stockClient(
+  workspace,
+  { document = "d", role, sub, library = YJS_13, doc = new library.Doc(), url = workspace.relay.url, patient = true } = {},
+) {
   const token = await workspace.scope({ role, sub });
   const client = { doc, connects: 0, texts: [], closes: [] };
   class Counted extends WebSocket {
@@ -20,7 +29,7 @@ export async function stockClient(workspace, { document = "d", role, sub, doc = 
       this.on("close", (code) => client.closes.push(code));
     }
   }
-  client.provider = new WebsocketProvider(workspace.relay.url, `${workspace.id}/${document}`, doc, {
+  client.provider = new library.WebsocketProvider(url, `${workspace.id}/${document}`, doc, {
     params: { token },
     WebSocketPolyfill: Counted,
     disableBc: true,
