@@ -318,7 +318,6 @@ impl Resource {
             Self::NodeOrMove(..) => "GET, PUT, PATCH, DELETE, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
             Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
-            Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Presence(_) => "GET, PUT, DELETE",
             Self::Workspace(_) => "GET, DELETE",
         }

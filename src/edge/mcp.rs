@@ -84,7 +84,7 @@ async fn perform(call: &Call<'_>, asked: &RestCall) -> Result<RestAnswer, Proble
 /// What the platform wants of a request; which handler it meets is decided already.
 const fn method_of(route: &Route) -> &'static str {
     match route {
-        Route::PutNode(..) => "PUT",
+        Route::PutNode(..) | Route::PutPresence(_) => "PUT",
         Route::PatchNode(..) => "PATCH",
         Route::DeleteNode(..) => "DELETE",
         Route::EditDocument(..) => "POST",

@@ -35,7 +35,9 @@ pub(super) enum Shape {
     Document { path: String, cursor: Option<String> },
     /// A node; a value that is too long for an answer comes as pages of its JSON text.
     Node { cursor: Option<String> },
-    /// As it is.
+    /// As it is, with the head.
+    Headed,
+    /// As it is, which has the head.
     Plain,
     /// The clock of a write.
     Written,
@@ -102,6 +104,7 @@ impl Shape {
                 Ok(Value::Object(shown))
             }
             Self::Node { cursor } => node(answer, cursor.as_deref()),
+            Self::Headed => Ok(Value::Object(with_head(object(&answer.body)?, answer.head))),
             Self::Plain => object(&answer.body).map(Value::Object),
             Self::Written => {
                 let mut shown = with_head(object(&answer.body)?, answer.clock);

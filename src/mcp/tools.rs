@@ -60,6 +60,8 @@ fn find(name: &str) -> Option<Tool> {
         "edit_document" => edit_document,
         "list_changes" => list_changes,
         "wait_for_changes" => wait_for_changes,
+        "list_presence" => list_presence,
+        "set_presence" => set_presence,
         _ => return None,
     })
 }
@@ -155,6 +157,24 @@ fn changes(arguments: &mut Arguments, actor: &Actor, since: u64, wait_ms: u64) -
     let route = Route::ListChanges(arguments.workspace(actor)?);
     let query = vec![("since", since.to_string()), limit(arguments)?];
     Ok(plan(route, query, Shape::Changes { since, wait_ms }))
+}
+
+fn list_presence(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Problem> {
+    let route = Route::ListPresence(arguments.workspace(actor)?);
+    let query = arguments.text("session")?.map(|session| ("session", session)).into_iter().collect();
+    Ok(plan(route, query, Shape::Headed))
+}
+
+fn set_presence(arguments: &mut Arguments, actor: &Actor) -> Result<Plan, Problem> {
+    let mut plan = plan(Route::PutPresence(arguments.workspace(actor)?), Vec::new(), Shape::Headed);
+    let mut body = Map::new();
+    body.insert("session".to_owned(), arguments.value("session")?);
+    for name in ["ttl", "state"] {
+        body.extend(arguments.given(name).map(|value| (name.to_owned(), value)));
+    }
+    plan.call.headers.push(("Content-Type", JSON.to_owned()));
+    plan.call.body = Some(Value::Object(body).to_string());
+    Ok(plan)
 }
 
 fn limit(arguments: &mut Arguments) -> Result<(&'static str, String), Problem> {

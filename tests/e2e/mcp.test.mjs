@@ -10,7 +10,7 @@ import { McpClient, raw } from "./support/mcp.mjs";
 
 const ENTRY = join(import.meta.dirname, "support", "d1-tap.mjs");
 const ALLOWED = "https://app.example";
-const TOOLS = ["list_nodes", "read_node", "write_node", "patch_node", "delete_node", "read_document", "edit_document", "list_changes", "wait_for_changes"];
+const TOOLS = ["list_nodes", "read_node", "write_node", "patch_node", "delete_node", "read_document", "edit_document", "list_changes", "wait_for_changes", "list_presence", "set_presence"];
 const PAGE_BYTES = 64 * 1024;
 
 describe("mcp", { timeout: 300_000 }, () => {
@@ -54,6 +54,9 @@ describe("mcp", { timeout: 300_000 }, () => {
       const listed = await mcp.call("list_nodes", { workspace: id, prefix: "notes" });
       assert.deepEqual(listed, { nodes: [{ path: "notes/a", kind: "document", clock: 4 }], next: null, head: 4 });
       assert.equal((await mcp.call("delete_node", { path: "jobs" })).clock, 5);
+      const here = await mcp.call("set_presence", { session: "p1", state: { path: "notes/a" } });
+      assert.deepEqual([here.presence.length, here.presence[0].sub, here.presence[0].self, here.otherHumans, here.head], [1, "bot", true, 0, 5]);
+      assert.deepEqual(await mcp.call("list_presence", { session: "p1" }), here);
       const { changes, next } = await mcp.call("list_changes", { since: 0 });
       assert.deepEqual(changes.map(({ kind, actor }) => [kind, actor]), ["put", "patch", "update", "update", "delete"].map((kind) => [kind, "bot"]));
       assert.equal(next, 5);
@@ -187,6 +190,7 @@ describe("mcp", { timeout: 300_000 }, () => {
     const twins = [
       [() => mcp.call("read_node", { path: "a" }), () => owner.get(`${base}/nodes/a`)],
       [() => mcp.call("list_nodes", { limit: 10 }), () => owner.get(`${base}/nodes?limit=10`)],
+      [() => mcp.call("list_presence"), () => owner.get(`${base}/presence`)],
       [() => mcp.call("list_changes", { limit: 1 }), () => owner.get(`${base}/changes?limit=1`)],
       [() => mcp.call("read_document", { path: "d" }), () => owner.get(`${base}/docs/d`, { headers: { accept: "text/plain" } })],
       [() => mcp.call("write_node", { path: "a", value: 2 }), () => owner.put(`${base}/nodes/a`, 2)],

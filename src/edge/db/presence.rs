@@ -24,6 +24,8 @@ pub struct Presences {
     pub rows: Vec<PresenceRow>,
     /// When the listener lease ends.
     pub live_until: Timestamp,
+    /// The head of the workspace.
+    pub head: u64,
     /// Whether the row was written; false when it would have been one too many.
     pub stored: bool,
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::api::edit::{Base, parse_edits};
 use crate::api::limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_OPS, MAX_PAGE};
 use crate::api::path::{NodePath, WorkspaceId};
+use crate::api::presence::parse_presence;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route::Route;
 use crate::mcp::limits::{DEFAULT_TOOL_PAGE, MAX_TEXT_BYTES, MAX_TOOL_PAGE, MAX_WAIT_SECONDS};
@@ -46,7 +47,8 @@ fn example(name: &str) -> Value {
         "edits" => json!([{"op": "append", "text": "a"}]),
         "ifNoneMatch" => json!("*"),
         "format" => json!("json"),
-        "value" | "patch" => json!({"x": null}),
+        "ttl" => json!(60),
+        "value" | "patch" | "state" => json!({"x": null}),
         _ => json!("a"),
     }
 }
@@ -99,9 +101,10 @@ fn annotations_are_those_of_the_calls() {
             call(name, &all, &one()).route,
             Route::PutNode(..) | Route::PatchNode(..) | Route::DeleteNode(..) | Route::EditDocument(..)
         );
-        let is_delete = name == "delete_node";
+        let sets_own = name == "set_presence";
+        let repeats = !writes || name == "delete_node";
         let expected = json!({
-            "readOnlyHint": !writes, "destructiveHint": writes, "idempotentHint": !writes || is_delete,
+            "readOnlyHint": !writes && !sets_own, "destructiveHint": writes, "idempotentHint": repeats,
             "openWorldHint": false
         });
         assert_eq!(tool["annotations"], expected, "{name}");
@@ -168,6 +171,18 @@ fn an_edit_has_the_body_that_rest_reads() {
         let body = json!({"root": "t", "edits": [{"op": op}]}).to_string();
         assert!(!parse_edits(body.as_bytes()).unwrap_err().detail.contains("`op` is"), "{op}");
     }
+}
+
+#[test]
+fn presence_has_the_body_that_rest_reads() {
+    let made = call("set_presence", &json!({"session": "p", "ttl": 60, "state": {"at": "a/b"}}), &one());
+    assert_eq!(made.route, Route::PutPresence(id()));
+    let read = parse_presence(made.body.unwrap().as_bytes()).unwrap();
+    assert_eq!((read.session.as_str(), read.ttl_ms), ("p", 60_000));
+    let made = call("list_presence", &json!({"session": "p"}), &one());
+    assert_eq!((made.route, made.query), (Route::ListPresence(id()), vec![("session", "p".to_owned())]));
+    let list = json!({"presence": [], "otherHumans": 0, "complete": true});
+    assert_eq!(shown("list_presence", &json!({}), answered(&list))["head"], 9);
 }
 
 #[test]
