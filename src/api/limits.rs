@@ -105,6 +105,24 @@ pub const MAX_PRESENCE_ROWS: usize = 500;
 /// Sessions of one subject in one workspace, so that nobody alone fills it.
 pub const MAX_PRESENCE_ROWS_PER_SUBJECT: usize = 20;
 
+/// Bytes of a request to signal: the data, and its members around it with escapes.
+pub const MAX_SIGNAL_BYTES: usize = 32 * 1024;
+
+/// Bytes of a signal's data. A description of a session with video is some 8 KB.
+pub const MAX_SIGNAL_DATA_BYTES: usize = 16 * 1024;
+
+/// Characters of a peer id: a UUID has 36.
+pub const MAX_PEER_BYTES: usize = 64;
+
+/// How long a signal waits for its peer: browsers give a connection up after half of it.
+pub const SIGNAL_MS: u64 = 60_000;
+
+/// Signals that wait for one peer: a dozen each from eight others. One answer holds them all.
+pub const MAX_SIGNALS_PER_PEER: usize = 100;
+
+/// Signals that wait in a workspace, since anybody in it can name any peer.
+pub const MAX_SIGNALS: usize = 2_000;
+
 /// Entries of a page when the request names no `limit`.
 pub const DEFAULT_PAGE: u32 = 100;
 

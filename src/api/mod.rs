@@ -28,6 +28,7 @@ pub mod request;
 pub mod resource;
 pub mod role;
 pub mod route;
+pub mod signal;
 pub mod telemetry;
 pub mod token;
 pub mod upgrade;
@@ -71,8 +72,10 @@ mod tests {
             let _ = super::presence::parse_presence(text.as_bytes());
             let _ = super::request::parse_create_workspace(text.as_bytes());
             let _ = super::request::parse_token_request(text.as_bytes());
+            let _ = super::signal::parse_signal(text.as_bytes());
             let _ = super::telemetry::parse_telemetry(text.as_bytes());
             if let Ok(query) = Query::parse(&text) {
+                let _ = super::signal::parse_inbox(&query);
                 let _ = super::credentials::upgrade_credentials(&query, Some(&other));
             }
         }

@@ -178,6 +178,38 @@ pub struct PresenceEntry {
     pub own: bool,
 }
 
+/// The answer to a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalAnswer {
+    /// Its place in the inbox.
+    pub id: u64,
+    /// When it is gone, in milliseconds since the Unix epoch.
+    pub expires_at: u64,
+}
+
+/// What waits for a peer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SignalList {
+    /// Oldest first.
+    pub signals: Vec<Signal>,
+}
+
+/// One signal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Signal {
+    /// Its place in the inbox; the next request's `after`.
+    pub id: u64,
+    /// The peer id that the sender states.
+    pub from: String,
+    /// Who sent it: the subject of its token.
+    pub sub: String,
+    /// What about.
+    pub topic: String,
+    /// What the sender sent.
+    pub data: Value,
+}
+
 /// The answer of `/healthz` and `/readyz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Health {

@@ -34,6 +34,8 @@ pub enum Route {
     ListNodes(WorkspaceId),
     /// `GET /api/workspaces/:id/presence`
     ListPresence(WorkspaceId),
+    /// `GET /api/workspaces/:id/p2p/signal`
+    ListSignals(WorkspaceId),
     /// `GET /api/relays`: what clients reported of relays.
     ListRelays,
     /// `POST /mcp`: the Model Context Protocol.
@@ -67,6 +69,8 @@ pub enum Route {
     Relay(WorkspaceId, Option<NodePath>),
     /// `POST /api/telemetry`
     ReportTelemetry,
+    /// `POST /api/workspaces/:id/p2p/signal`
+    SendSignal(WorkspaceId),
     /// `GET /api/workspaces/:id/changes/stream`
     StreamChanges(WorkspaceId),
 }
@@ -87,6 +91,7 @@ impl Route {
             Self::ListNodes(_) => "listNodes",
             Self::ListPresence(_) => "listPresence",
             Self::ListRelays => "listRelays",
+            Self::ListSignals(_) => "listSignals",
             Self::Mcp => "mcp",
             Self::MintToken(_) => "mintToken",
             Self::MoveNode(..) => "moveNode",
@@ -103,6 +108,7 @@ impl Route {
             Self::Relay(_, None) => "relayWorkspace",
             Self::Relay(_, Some(_)) => "relayDocument",
             Self::ReportTelemetry => "reportTelemetry",
+            Self::SendSignal(_) => "sendSignal",
             Self::StreamChanges(_) => "streamChanges",
         }
     }
@@ -132,6 +138,7 @@ impl Route {
             | Self::ListChanges(id)
             | Self::ListNodes(id)
             | Self::ListPresence(id)
+            | Self::ListSignals(id)
             | Self::MintToken(id)
             | Self::MoveNode(id, _)
             | Self::PatchNode(id, _)
@@ -143,6 +150,7 @@ impl Route {
             | Self::ReadNode(id, _)
             | Self::ReadWorkspace(id)
             | Self::Relay(id, _)
+            | Self::SendSignal(id)
             | Self::StreamChanges(id) => Some(id),
         }
     }
@@ -199,6 +207,7 @@ enum Resource {
     Ready,
     Relay(WorkspaceId, Option<NodePath>),
     Relays,
+    Signals(WorkspaceId),
     Telemetry,
     Tokens(WorkspaceId),
     Workspace(WorkspaceId),
@@ -225,6 +234,7 @@ impl Resource {
             ["api", "workspaces", id, "nodes"] => Self::Nodes(workspace(id)?),
             ["api", "workspaces", id, "nodes", path @ ..] => Self::node(id, path)?,
             ["api", "workspaces", id, "ops"] => Self::Ops(workspace(id)?),
+            ["api", "workspaces", id, "p2p", "signal"] => Self::Signals(workspace(id)?),
             ["api", "workspaces", id, "presence"] => Self::Presence(workspace(id)?),
             ["api", "workspaces", id, "tokens"] => Self::Tokens(workspace(id)?),
             // A slash after the id alone is still the workspace channel: never a second room.
@@ -291,6 +301,8 @@ impl Resource {
             ("GET", Self::Presence(id)) => Route::ListPresence(id.clone()),
             ("PUT", Self::Presence(id)) => Route::PutPresence(id.clone()),
             ("DELETE", Self::Presence(id)) => Route::DeletePresence(id.clone()),
+            ("GET", Self::Signals(id)) => Route::ListSignals(id.clone()),
+            ("POST", Self::Signals(id)) => Route::SendSignal(id.clone()),
             ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
             ("POST", Self::Mcp) => Route::Mcp,
             ("GET", Self::Health) => Route::Health,
@@ -319,6 +331,7 @@ impl Resource {
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
             Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Presence(_) => "GET, PUT, DELETE",
+            Self::Signals(_) => "GET, POST",
             Self::Workspace(_) => "GET, DELETE",
         }
     }
@@ -367,6 +380,8 @@ mod tests {
             ("GET", "/api/workspaces/w-1/presence?session=t", Route::ListPresence(w())),
             ("PUT", "/api/workspaces/w-1/presence", Route::PutPresence(w())),
             ("DELETE", "/api/workspaces/w-1/presence?session=t", Route::DeletePresence(w())),
+            ("POST", "/api/workspaces/w-1/p2p/signal", Route::SendSignal(w())),
+            ("GET", "/api/workspaces/w-1/p2p/signal?peer=b", Route::ListSignals(w())),
             ("POST", "/api/telemetry", Route::ReportTelemetry),
             ("POST", "/mcp", Route::Mcp),
             ("GET", "/api/relays", Route::ListRelays),

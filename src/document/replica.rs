@@ -1,8 +1,9 @@
-//! The structs of an update in document order: Yjs's integration, for reading only.
+//! The structs of an update in document order: Yjs's integration.
 //!
 //! Nodes live in one vector and point at each other by index, so that a hostile update can at most
 //! give a strange document. What waits for missing structs is left out, as in Yjs.
 
+mod cut;
 mod insert;
 mod queue;
 
@@ -16,6 +17,7 @@ use super::error::DocumentError;
 use super::index::Table;
 use super::walk::{Body, Content, Id, Item, Parent, Struct, TypeRef, walk};
 use crate::protocol::limits::MAX_NESTING;
+use cut::split_text;
 use queue::Queue;
 
 pub(super) type NodeIndex = usize;
@@ -476,34 +478,5 @@ impl<'a> Node<'a> {
         self.len = offset;
         self.text = before;
         half
-    }
-}
-
-/// Both sides of a cut after `offset` UTF-16 code units. A character that is cut becomes U+FFFD
-/// on both sides, as in Yjs. What is borrowed is not copied.
-fn split_text(text: Cow<'_, str>, offset: u32) -> (Cow<'_, str>, Cow<'_, str>) {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-    let (mut at, mut units) = if text.is_ascii() { (offset.min(text.len()), offset) } else { (0, 0) };
-    let mut chars = text.get(at..).unwrap_or_default().chars();
-    while units < offset {
-        let Some(next) = chars.next() else { break };
-        units = units.saturating_add(next.len_utf16());
-        if units > offset {
-            let before = text.get(..at).unwrap_or_default();
-            return (format!("{before}\u{fffd}").into(), format!("\u{fffd}{}", chars.as_str()).into());
-        }
-        at = at.saturating_add(next.len_utf8());
-    }
-    match text {
-        Cow::Borrowed(text) => {
-            let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
-            (before.into(), after.into())
-        }
-        Cow::Owned(text) => {
-            let after = text.get(at..).unwrap_or_default().to_owned();
-            let mut before = text;
-            before.truncate(at);
-            (before.into(), after.into())
-        }
     }
 }

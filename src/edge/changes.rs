@@ -12,6 +12,7 @@ use super::call::Call;
 use super::config::room_stub;
 use super::db::Db;
 use super::respond::{self, Answer, header, headers, storage};
+use super::stalled::Attended;
 use super::{clock, room_calls};
 use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
@@ -63,7 +64,8 @@ pub async fn stream(call: &Call<'_>, request: &Request, workspace: &WorkspaceId)
         ("Cache-Control", "no-store, no-transform"),
         ("X-Accel-Buffering", "no"),
     ];
-    let response = ResponseBuilder::new().with_headers(headers(&fields)).from_stream(shell.run());
+    let response =
+        ResponseBuilder::new().with_headers(headers(&fields)).from_stream(Attended::new(shell.run()));
     response.map_err(|error| {
         worker::console_error!("stream: {error}");
         Problem::new(ProblemCode::Internal)
@@ -236,5 +238,6 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// Longest sleep between two looks at the machine.
+/// Longest sleep between two looks at the machine; well below what `stalled` takes for a reader that
+/// does not read.
 const MAX_WAIT_MS: u64 = 30_000;

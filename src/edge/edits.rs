@@ -73,7 +73,7 @@ impl Edits<'_> {
             let edited = match self.make(&stored) {
                 Ok(edited) => edited,
                 // A retry does not find what the first request found.
-                Err(problem) => return self.replayed().await?.map_or(Err(problem), Ok),
+                Err(problem) => return self.replayed().await?.ok_or(problem),
             };
             if edited.update.is_empty() {
                 return match self.replayed().await? {

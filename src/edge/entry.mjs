@@ -2,6 +2,7 @@
 // instantiated when the first request needs it.
 import * as glue from "./documents_bg.js";
 import module from "./documents_bg.wasm";
+import openapi from "./openapi.js";
 
 let ready = false;
 
@@ -17,8 +18,9 @@ const lazily = (name) => (...args) => {
   return glue[name](...args);
 };
 
-// Named in src/edge/document_module.rs.
+// Named in src/edge/document_module.rs and src/edge/openapi.rs.
 globalThis.yrelayDocuments = Object.fromEntries(["showText", "showJson", "checkEdits", "edit", "replacement"].map((name) => [name, lazily(name)]));
+globalThis.yrelayDocuments.openapi = () => openapi;
 
 export * from "./worker.js";
 export { default } from "./worker.js";

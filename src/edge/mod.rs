@@ -28,7 +28,9 @@ mod respond;
 mod room_calls;
 mod room_object;
 mod room_storage;
+mod signal;
 mod socket;
+mod stalled;
 mod telemetry;
 mod workspaces;
 
@@ -58,8 +60,8 @@ async fn fetch(mut request: Request, env: Env, context: Context) -> Result<Respo
     Ok(respond::cors(response, &config, origin.as_deref()))
 }
 
-/// The hourly sweeps of the log (F6), of telemetry and of presence: batch after batch, for as long as
-/// one run may take. One that fails does not keep the others from their work.
+/// The hourly sweeps of the log (F6), of telemetry, and of presence and signals: batch after batch,
+/// for as long as one run may take. One that fails does not keep the others from their work.
 #[event(scheduled)]
 async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
     let Some(db) = Db::open(&env) else { return };
@@ -85,10 +87,10 @@ async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
         }
     }
     for _batch in 0..batches {
-        match db.sweep_presence(now).await {
+        match db.sweep_expired(now).await {
             Ok(true) => {}
             Ok(false) => break,
-            Err(error) => return worker::console_error!("sweep: presence: {error:?}"),
+            Err(error) => return worker::console_error!("sweep: presence and signals: {error:?}"),
         }
     }
 }
@@ -136,6 +138,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::Health => respond::json(200, &Health { status: "ok" }),
         Route::ListChanges(workspace) => changes::list(call, &workspace).await,
         Route::ListPresence(workspace) => presence::list(call, &workspace).await,
+        Route::ListSignals(workspace) => signal::list(call, &workspace).await,
         Route::ListRelays => telemetry::relays(call).await,
         Route::Mcp => mcp::serve(call, request).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
@@ -159,6 +162,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
             relay::upgrade(call, request, &workspace, document.as_ref()).await
         }
         Route::ReportTelemetry => telemetry::report(call, request).await,
+        Route::SendSignal(workspace) => signal::send(call, request, &workspace).await,
         Route::StreamChanges(workspace) => changes::stream(call, request, &workspace).await,
     }
 }

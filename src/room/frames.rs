@@ -163,7 +163,14 @@ impl Room {
     fn on_awareness(&mut self, id: SessionId, message: &[AwarenessEntry<'_>], whole: bool, now: Timestamp) {
         let Some(session) = self.sessions.get(&id) else { return };
         let Some(document) = self.documents.get_mut(&session.info.document) else { return };
-        let applied = document.awareness.apply(id, message);
+        let is_same_person =
+            |other| self.sessions.get(&other).is_some_and(|s| s.info.sub == session.info.sub);
+        let applied = document.awareness.apply(id, message, is_same_person);
+        for deprived in &applied.deprived {
+            if let Some(session) = self.sessions.get_mut(deprived) {
+                session.stale = Some(now);
+            }
+        }
         let bounced: Vec<AwarenessEntry<'_>> = applied
             .bounced
             .iter()

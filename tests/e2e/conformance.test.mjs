@@ -4,6 +4,7 @@ import { awarenessTests } from "./conformance/awareness.mjs";
 import { frameTests } from "./conformance/frames.mjs";
 import { lifecycleTests } from "./conformance/lifecycle.mjs";
 import { limitTests } from "./conformance/limits.mjs";
+import { silenceTests } from "./conformance/silence.mjs";
 import { signalingTests } from "./conformance/signaling.mjs";
 import { stockTests } from "./conformance/stock.mjs";
 import { upgradeTests } from "./conformance/upgrades.mjs";
@@ -17,7 +18,7 @@ for (const { label, start } of RELAYS) {
       running = await start();
     });
     after(() => running?.stop());
-    const suites = [stockTests, frameTests, upgradeTests, awarenessTests, signalingTests, limitTests, lifecycleTests];
+    const suites = [stockTests, frameTests, upgradeTests, awarenessTests, signalingTests, limitTests, lifecycleTests, silenceTests];
     for (const suite of suites) suite(() => running);
   });
 }

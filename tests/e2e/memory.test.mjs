@@ -9,7 +9,7 @@ import { RELAYS } from "./support/relays.mjs";
 import { until, within } from "./support/waiting.mjs";
 
 const MIB = 1024 * 1024;
-/** What a runtime's own heap comes and goes by under load, in bytes (measured: 20 to 50 MiB). */
+/** What a runtime's own heap comes and goes by under load, in bytes (seen here: 25 MiB). */
 const NOISE = 96 * MIB;
 /** Connections of a room and of one subject in it, topics of a connection (docs/PROTOCOL.md). */
 const [MAX_CONNECTIONS, MAX_OF_SUBJECT, MAX_TOPICS] = [512, 64, 32];

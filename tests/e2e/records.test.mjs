@@ -420,7 +420,7 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
       assert.deepEqual([refused.status, refused.headers.allow], [405, "GET, PUT, PATCH, DELETE"], method);
       assert.equal(refused.json?.code, method === "HEAD" ? undefined : "method_not_allowed");
     }
-    for (const [method, path, allow] of [["PUT", base, "GET, DELETE"], ["GET", "/api/workspaces", "POST"], ["GET", `${base}/ops`, "POST"], ["DELETE", `${base}/changes`, "GET"], ["PATCH", `${base}/docs/a`, "GET"], ["POST", "/healthz", "GET"]]) {
+    for (const [method, path, allow] of [["PUT", base, "GET, DELETE"], ["GET", "/api/workspaces", "POST"], ["GET", `${base}/ops`, "POST"], ["DELETE", `${base}/changes`, "GET"], ["PATCH", `${base}/docs/a`, "GET, PUT"], ["POST", "/healthz", "GET"]]) {
       const refused = await owner.call(method, path);
       assert.deepEqual([refused.status, refused.headers.allow], [405, allow], `${method} ${path}`);
     }

@@ -133,7 +133,7 @@ describe("telemetry", { concurrency: 1, timeout: 120_000 }, () => {
     await d1.sql("INSERT INTO telemetry (received, id, part, name, at) VALUES (?1, 'young', 0, 'relay_cycle_all_failed', ?1)", Date.now() - 7 * DAY + 60_000);
     await d1.counts();
     await sweep();
-    assert.equal((await d1.counts()).batches, 4, "one of the log, three of reports");
+    assert.equal((await d1.counts()).batches, 5, "one of the log, three of reports, one of presence and signals");
     assert.deepEqual((await stored()).map(({ id, part }) => (id === "young" ? id : part)), ["young", 0, 1]);
   });
 

@@ -12,7 +12,7 @@ use crate::wasm;
 use crate::{Result, fingerprint};
 
 /// What changes the output. `.cargo` and the toolchain count through [`inputs`].
-const INPUTS: [&str; 5] = ["Cargo.toml", "Cargo.lock", "build.rs", "package-lock.json", "src"];
+const INPUTS: [&str; 4] = ["Cargo.toml", "Cargo.lock", "package-lock.json", "src"];
 /// What rustc and wasm-bindgen emit for this target; a list, not `--all-features`, so that wasm-opt
 /// never writes an encoding that workerd does not read yet.
 const WASM_FEATURES: [&str; 7] = [
@@ -72,7 +72,7 @@ impl Artefact {
         match self {
             Self::Documents => &["documents_bg.js", "documents_bg.wasm"],
             Self::Relay => &["yrelay.d.ts", "yrelay.js", "yrelay_bg.js", "yrelay_bg.wasm"],
-            Self::Worker => &["index.js", "index_bg.wasm", "worker.js"],
+            Self::Worker => &["index.js", "index_bg.wasm", "openapi.js", "worker.js"],
         }
     }
 
@@ -161,7 +161,16 @@ fn compile_worker(toolchain: &Toolchain, mode: Mode) -> Result {
     let entry = tools::root().join("src").join("edge").join("entry.mjs");
     fs::rename(out.join("index.js"), out.join("worker.js"))
         .and_then(|()| fs::copy(&entry, out.join("index.js")).map(drop))
+        .and_then(|()| fs::write(out.join("openapi.js"), openapi_script()?))
         .map_err(|error| format!("{}: {error}", out.display()))
+}
+
+/// The description of the API as a script: in the module it would weigh 7 KB of its limit.
+fn openapi_script() -> std::io::Result<String> {
+    let text = fs::read_to_string(tools::root().join("src").join("api").join("openapi.json"))?;
+    let document: serde_json::Value = serde_json::from_str(&text)?;
+    // JSON in JSON is a string of JavaScript.
+    Ok(format!("export default {};\n", serde_json::Value::from(document.to_string())))
 }
 
 fn compile_module(toolchain: &Toolchain, artefact: Artefact, name: &str, mode: Mode) -> Result {

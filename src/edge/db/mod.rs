@@ -5,9 +5,11 @@
 
 mod d1;
 pub mod documents;
+mod expiry;
 pub mod log;
 pub mod nodes;
 pub mod presence;
+pub mod signals;
 pub mod telemetry;
 pub mod workspaces;
 

@@ -1,5 +1,6 @@
-//! Presence: one row for each session, a batch for each call, and the sweep.
+//! Presence: one row for each session, one batch for each call.
 
+use super::expiry::PRESENCE;
 use super::{Bind, Db, DbError, Results, Row, Statement, statement, unreadable};
 use crate::api::limits::{MAX_PRESENCE_ROWS, MAX_PRESENCE_ROWS_PER_SUBJECT};
 use crate::api::presence::{PresenceRequest, PresenceRow};
@@ -68,7 +69,7 @@ impl Db {
             Bind::Int(now),
         ];
         let statements = vec![
-            expire(who.workspace, now),
+            PRESENCE.expire(who.workspace, now),
             statement(insert, binds),
             lease(who.workspace),
             counting(who.workspace, now),
@@ -89,17 +90,6 @@ impl Db {
         let results = self.batch(vec![statement(sql, binds), lease(who.workspace)]).await?;
         Ok(results.row(1).is_some())
     }
-
-    /// Removes one batch of rows that count no more. Returns whether there may be more.
-    pub async fn sweep_presence(&self, now: Timestamp) -> Result<bool, DbError> {
-        let sql = format!(
-            "DELETE FROM presence WHERE (workspace, sub, kind, session) IN
-             (SELECT workspace, sub, kind, session FROM presence WHERE expires_at <= ?1 LIMIT {SWEPT_AT_ONCE})
-             RETURNING 1"
-        );
-        let results = self.batch(vec![statement(sql, [Bind::Int(now)])]).await?;
-        Ok(results.rows(0).len() == SWEPT_AT_ONCE)
-    }
 }
 
 /// A row when the workspace lives.
@@ -112,15 +102,6 @@ fn lease(workspace: &str) -> Statement<'_> {
 fn counting(workspace: &str, now: Timestamp) -> Statement<'_> {
     let sql = "SELECT sub, kind, session, state, expires_at FROM presence
                WHERE workspace = ?1 AND expires_at > ?2 ORDER BY sub, kind, session";
-    statement(sql, [Bind::Text(workspace), Bind::Int(now)])
-}
-
-fn expire(workspace: &str, now: Timestamp) -> Statement<'_> {
-    let sql = format!(
-        "DELETE FROM presence WHERE (workspace, sub, kind, session) IN
-         (SELECT workspace, sub, kind, session FROM presence
-          WHERE workspace = ?1 AND expires_at <= ?2 LIMIT {EXPIRED_AT_ONCE})"
-    );
     statement(sql, [Bind::Text(workspace), Bind::Int(now)])
 }
 
@@ -142,10 +123,3 @@ fn row_of(row: &Row) -> Option<PresenceRow> {
         expires_at: row.int("expires_at")?,
     })
 }
-
-/// Rows that a write removes beside its own: more than it adds, so that a workspace never has more
-/// than its limit, and few, so that no write pays for a crowd that left.
-const EXPIRED_AT_ONCE: usize = 20;
-
-/// Rows that one statement of the sweep removes, well within D1's time.
-const SWEPT_AT_ONCE: usize = 2_000;

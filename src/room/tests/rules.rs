@@ -294,6 +294,25 @@ fn a06_nobody_can_remove_or_freeze_anothers_presence() {
 }
 
 #[test]
+fn a01_who_comes_back_from_a_dead_network_is_seen_and_keeps_the_id_through_hibernation() {
+    let mut sim = Sim::new();
+    let (a, ghost) = (sim.join("ann"), sim.join("bob"));
+    sim.frame(ghost, &cursor(2, 7));
+    let eve = sim.join("eve");
+    sim.frame(eve, &cursor(2, 9));
+    sim.take(a);
+    let b = sim.join("bob");
+    sim.frame(b, &cursor(2, 8));
+    assert_eq!(sim.take(a).binary, [cursor(2, 8)]);
+    sim.advance(15_000);
+    sim.hibernate();
+    sim.close(ghost);
+    assert!(sim.take(a).awareness().is_empty(), "the ghost takes nothing along");
+    sim.close(b);
+    assert_eq!(sim.take(a).awareness(), [gone(2, 8)]);
+}
+
+#[test]
 fn a07_a_client_that_rejoins_with_its_old_clock_is_made_visible() {
     let mut sim = Sim::new();
     let (a, b) = (sim.join("ann"), sim.join("bob"));

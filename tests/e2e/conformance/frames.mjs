@@ -128,9 +128,9 @@ export function frameTests(relay) {
 
   test("A06 F42 F43 nobody else can null or freeze a presence", async () => {
     const workspace = await relay().workspace();
-    const a = await workspace.connect();
-    const b = await workspace.connect();
-    const c = await workspace.connect();
+    const a = await workspace.connect("d", { sub: "ann" });
+    const b = await workspace.connect("d", { sub: "eve" });
+    const c = await workspace.connect("d", { sub: "cat" });
     for (const client of [b, c]) {
       client.send(STEP_1);
       await client.next(isStep1);
@@ -139,12 +139,29 @@ export function frameTests(relay) {
     await b.next(isAwareness);
     b.send(named("F42").frame);
     b.send(named("F43").frame);
-    const again = b.closed ? await workspace.connect() : b;
+    const again = b.closed ? await workspace.connect("d", { sub: "eve" }) : b;
     await until0(again);
     a.send(awarenessFrame([[101, 2, { user: { name: "Ann" } }]]));
     await c.next((frame) => awarenessEntries(frame)?.[0][1] === 2, "A's next state at C");
     const seen = c.frames.filter(isAwareness).map((frame) => awarenessEntries(frame)[0]);
     assert.deepEqual(seen.map(([client, clock, state]) => [client, clock, state?.user.name]), [[101, 1, "Ann"], [101, 2, "Ann"]]);
+  });
+
+  test("A06 W7 what a state says of its person is not verified; the actor of a hint is", async () => {
+    const workspace = await relay().workspace();
+    const [eve, reader] = [await workspace.connect("d", { sub: "eve" }), await workspace.connect("d", { sub: "cat" })];
+    reader.send(STEP_1);
+    await reader.next(isStep1);
+    reader.say({ type: "hello", changes: true });
+    await reader.settled();
+    const claim = awarenessFrame([[901, 1, { user: { name: "Ann", sub: "ann" } }]]);
+    eve.send(claim);
+    assert.equal(await reader.next(isAwareness), claim.toString("hex"), "the relay passes on what it was sent");
+    for (const forged of [{ actor: "ann" }, { actor: "ann", sub: "ann", hint: false }, { actor: { $: "ann" } }, {}]) {
+      eve.say({ type: "change", clock: 1, kind: "put", path: "a", ...forged });
+      const hint = await reader.nextText(({ type }) => type === "change");
+      assert.deepEqual([hint.actor, hint.hint], ["eve", true], JSON.stringify(forged));
+    }
   });
 }
 
