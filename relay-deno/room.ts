@@ -184,10 +184,10 @@ export class Room {
         this.#dismiss(core.session(), core.code(), core.message());
         break;
       case Action.Load:
-        this.#load(core.message(), core.number());
+        this.#read(core.message(), core.number());
         break;
       case Action.Pull:
-        this.#pull(core.message(), core.number(), core.after());
+        this.#read(core.message(), core.number(), core.after());
         break;
       case Action.Persist:
         this.#persist();
@@ -229,29 +229,18 @@ export class Room {
     if (socket) this.#parts.parting.part(socket, this.workspace, code, reason);
   }
 
-  async #load(document: string, generation: number): Promise<void> {
-    const stored = await this.#parts.storage.read(this.workspace, document);
-    this.#run((core, now) => {
-      if (isError(stored)) core.loadFailed(document, generation, stored, now);
-      else {core.loaded(
-          document,
-          generation,
-          new StoredDocument(stored.clock, stored.epoch, stored.update),
-          now,
-        );}
-    });
-  }
-
-  async #pull(document: string, generation: number, after: number): Promise<void> {
+  /** Reads a document, or what is newer than a clock of it. */
+  async #read(document: string, generation: number, after?: number): Promise<void> {
     const stored = await this.#parts.storage.read(this.workspace, document, after);
     this.#run((core, now) => {
-      if (isError(stored)) core.pullFailed(document, generation, stored, now);
-      else {core.pulled(
-          document,
-          generation,
-          new StoredDocument(stored.clock, stored.epoch, stored.update),
-          now,
-        );}
+      if (isError(stored)) {
+        if (after === undefined) core.loadFailed(document, generation, stored, now);
+        else core.pullFailed(document, generation, stored, now);
+        return;
+      }
+      const found = new StoredDocument(stored.clock, stored.epoch, stored.update);
+      if (after === undefined) core.loaded(document, generation, found, now);
+      else core.pulled(document, generation, found, now);
     });
   }
 

@@ -10,12 +10,12 @@ use super::db::documents::{Append, AppendedUpdate};
 use super::db::{Db, DbError};
 use super::nodes::{replay, retried};
 use super::notify::notify;
-use super::respond::{self, Answer, body, header, headers, storage};
+use super::respond::{self, Answer, body, header, headers, op_key, storage};
 use super::workspaces::absent;
 use super::{clock, document_module};
 use crate::api::accept::{DocumentFormat, negotiate};
 use crate::api::auth::AUTHOR_HEADER;
-use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::idempotency::body_hash;
 use crate::api::limits::MAX_UPDATE_BYTES;
 use crate::api::media::{UPDATE_TYPES, require_media};
 use crate::api::path::{NodePath, WorkspaceId};
@@ -99,9 +99,7 @@ pub async fn append(
     let epoch = call.query.epoch()?;
     let since = call.query.since()?;
     let author = actor.author(header(request, AUTHOR_HEADER).as_deref())?;
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let op_key =
-        key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/updates", path.as_str())));
+    let op_key = op_key(request, &actor, workspace, ("POST", &format!("{}/updates", path.as_str())))?;
     let hash = body_hash(&update);
     let (db, at) = (call.db()?, clock::now());
     let wanted = Append {

@@ -10,10 +10,10 @@ use super::db::{Db, DbError};
 use super::document_module::{self, Edited};
 use super::documents::{announce, answered, refused, store};
 use super::nodes::replay;
-use super::respond::{self, Answer, body, header, storage};
+use super::respond::{self, Answer, body, header, op_key, storage};
 use super::workspaces::absent;
 use crate::api::edit::encode_vector;
-use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::idempotency::body_hash;
 use crate::api::limits::{MAX_BODY_BYTES, MAX_UPDATE_BYTES};
 use crate::api::media::{CONTENT_TYPES, JSON_TYPES, require_media};
 use crate::api::path::{NodePath, WorkspaceId};
@@ -35,9 +35,7 @@ pub async fn edit_document(
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
     let bytes = body(request, MAX_BODY_BYTES).await?;
     document_module::check_edits(&bytes)?;
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let key =
-        key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/edits", path.as_str())));
+    let key = op_key(request, &actor, workspace, ("POST", &format!("{}/edits", path.as_str())))?;
     let edits = Edits {
         call,
         db: call.db()?,
@@ -213,8 +211,7 @@ pub async fn replace_document(
     let update =
         document_module::replacement(content_type.as_deref(), &bytes, call.query.value("root")?, client)?;
     let epoch = call.query.epoch()?;
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let key = key.map(|key| key.scope_key(&actor.sub, workspace, "PUT", &format!("docs/{}", path.as_str())));
+    let key = op_key(request, &actor, workspace, ("PUT", &format!("docs/{}", path.as_str())))?;
     let db = call.db()?;
     let append = Append {
         workspace: workspace.as_str(),

@@ -8,9 +8,9 @@ use super::db::log::{Entry, Guard};
 use super::db::{Db, DbError};
 use super::nodes::{replay, retried};
 use super::notify::notify;
-use super::respond::{self, Answer, body, header, storage};
+use super::respond::{self, Answer, body, header, op_key, storage};
 use super::workspaces::absent;
-use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::idempotency::body_hash;
 use crate::api::limits::MAX_BODY_BYTES;
 use crate::api::media::{JSON_TYPES, require_media};
 use crate::api::path::{NodePath, WorkspaceId};
@@ -33,8 +33,7 @@ pub async fn move_node(
     let precondition = Precondition::from_headers(header(request, "If-Match").as_deref(), None)?;
     let bytes = body(request, MAX_BODY_BYTES).await?;
     let to = parse_move(&bytes, from)?;
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let key = key.map(|key| key.scope_key(&actor.sub, workspace, "POST", &format!("{}/move", from.as_str())));
+    let key = op_key(request, &actor, workspace, ("POST", &format!("{}/move", from.as_str())))?;
     let (hash, db, at) = (body_hash(&bytes), call.db()?, clock::now());
     let entry = Entry {
         workspace: workspace.as_str(),

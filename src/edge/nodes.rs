@@ -9,10 +9,10 @@ use super::db::nodes::{Committed, Node, NodeOp, Write};
 use super::db::{Db, DbError};
 use super::notify::notify;
 use super::refusal;
-use super::respond::{self, Answer, body, header, storage};
+use super::respond::{self, Answer, body, header, op_key, storage};
 use super::workspaces::absent;
 use crate::api::auth::Actor;
-use crate::api::idempotency::{IdempotencyKey, body_hash};
+use crate::api::idempotency::body_hash;
 use crate::api::limits::MAX_BODY_BYTES;
 use crate::api::media::{JSON_TYPES, PATCH_TYPES, require_media};
 use crate::api::op::{Op, OpAction, parse_ops};
@@ -84,8 +84,7 @@ pub async fn write(
         Verb::Patch => Op::patch(path.clone(), precondition, &bytes)?,
         Verb::Delete => Op::delete(path.clone(), precondition),
     };
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, method, path.as_str()));
+    let op_key = op_key(request, &actor, workspace, (method, path.as_str()))?;
     let mutation =
         Mutation { call, workspace, actor: &actor, ops: vec![op], op_key, hash: body_hash(&bytes) };
     let done = mutation.run().await?;
@@ -102,8 +101,7 @@ pub async fn apply(call: &Call<'_>, request: &mut Request, workspace: &Workspace
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
     let bytes = body(request, MAX_BODY_BYTES).await?;
     let ops = parse_ops(&bytes)?;
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let op_key = key.map(|key| key.scope_key(&actor.sub, workspace, "POST", "ops"));
+    let op_key = op_key(request, &actor, workspace, ("POST", "ops"))?;
     let count = ops.len() as u64;
     let mutation = Mutation { call, workspace, actor: &actor, ops, op_key, hash: body_hash(&bytes) };
     let done = mutation.run().await?;

@@ -6,6 +6,9 @@ use worker::{Headers, Request, Response, ResponseBuilder};
 
 use super::config::Config;
 use super::db::DbError;
+use crate::api::auth::Actor;
+use crate::api::idempotency::IdempotencyKey;
+use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
 
 /// What a handler returns.
@@ -53,6 +56,18 @@ pub fn headers(fields: &[(&str, &str)]) -> Headers {
 #[must_use]
 pub fn header(request: &Request, name: &str) -> Option<String> {
     request.headers().get(name).ok().flatten()
+}
+
+/// The hashed idempotency key of a mutation, if the request has one. The key counts for one actor,
+/// workspace, method and address below the workspace (R1).
+pub fn op_key(
+    request: &Request,
+    actor: &Actor,
+    workspace: &WorkspaceId,
+    (method, below): (&str, &str),
+) -> Result<Option<String>, Problem> {
+    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
+    Ok(key.map(|key| key.scope_key(&actor.sub, workspace, method, below)))
 }
 
 /// The path and the query of a request, as they stand in its address. The platform has normalized

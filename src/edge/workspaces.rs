@@ -9,7 +9,7 @@ use super::db::log::Head;
 use super::db::{Db, DbError};
 use super::nodes::{replay, retried};
 use super::notify::notify;
-use super::respond::{self, Answer, body, header, storage};
+use super::respond::{self, Answer, body, header, op_key, storage};
 use crate::api::idempotency::{IdempotencyKey, body_hash};
 use crate::api::limits::MAX_BODY_BYTES;
 use crate::api::path::WorkspaceId;
@@ -71,8 +71,7 @@ pub async fn read(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
 pub async fn delete(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Owner)?;
     let hash = body_hash(&body(request, MAX_BODY_BYTES).await?);
-    let key = IdempotencyKey::parse(header(request, "Idempotency-Key").as_deref())?;
-    let key = key.map(|key| key.scope_key(&actor.sub, workspace, "DELETE", ""));
+    let key = op_key(request, &actor, workspace, ("DELETE", ""))?;
     let (db, now, id) = (call.db()?, clock::now(), workspace.as_str());
     let op = key.as_deref().map(|key| (key, hash.as_str()));
     match retried(op.is_some(), || db.delete_workspace(id, &actor.sub, op, now)).await {

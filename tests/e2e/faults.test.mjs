@@ -167,12 +167,21 @@ describe("faults", { concurrency: 1 }, () => {
         workspace.rest("PATCH", "/nodes/a", { body: { n: 2 }, headers: { "content-type": "application/merge-patch+json" } }),
       "POST /api/workspaces/{workspaceId}/ops": (workspace) =>
         workspace.rest("POST", "/ops", { body: { ops: [{ op: "put", path: "b", value: 1 }, { op: "delete", path: "a" }] } }),
+      "POST /api/workspaces/{workspaceId}/nodes/{path}/move": (workspace) => workspace.rest("POST", "/nodes/b/move", { body: { to: "c" } }),
+      "PUT /api/workspaces/{workspaceId}/docs/{path}": (workspace) =>
+        workspace.rest("PUT", "/docs/e?root=t", { body: new TextEncoder().encode("whole"), headers: { "content-type": "text/plain" } }),
+      "POST /api/workspaces/{workspaceId}/docs/{path}/edits": (workspace) =>
+        workspace.rest("POST", "/docs/e/edits", { body: { root: "t", edits: [{ op: "append", text: "." }] } }),
+      "PUT /api/workspaces/{workspaceId}/presence": (workspace) => workspace.rest("PUT", "/presence", { body: { session: "tab" } }),
+      "DELETE /api/workspaces/{workspaceId}/presence": (workspace) => workspace.rest("DELETE", "/presence?session=tab"),
+      "POST /api/workspaces/{workspaceId}/p2p/signal": (workspace) =>
+        workspace.rest("POST", "/p2p/signal", { body: { to: "b", from: "a", topic: "t", data: {} } }),
       // The update of HI, without the frame around it.
       "POST /api/workspaces/{workspaceId}/docs/{path}/updates": (workspace) =>
         workspace.rest("POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: { "content-type": "application/octet-stream" } }),
       "POST /api/workspaces/{workspaceId}/tokens": (workspace) => workspace.rest("POST", "/tokens", { body: { purpose: "stream" } }),
       "POST /api/telemetry": (workspace) => workspace.rest("POST", "", { path: "/api/telemetry", body: { events: [{ name: "relay_cycle_all_failed", labels: ["cf"], at: Date.now() }] } }),
-      "DELETE /api/workspaces/{workspaceId}/nodes/{path}": (workspace) => workspace.rest("DELETE", "/nodes/b"),
+      "DELETE /api/workspaces/{workspaceId}/nodes/{path}": (workspace) => workspace.rest("DELETE", "/nodes/c"),
       "DELETE /api/workspaces/{workspaceId}": (workspace) => workspace.rest("DELETE", ""),
     };
     const { paths } = await (await fetch(`${relay.api}/api/openapi.json`, { signal: AbortSignal.timeout(PATIENCE) })).json();

@@ -12,6 +12,7 @@ import { startStack } from "../../tools/stack.mjs";
 import { FrameClient, Refused } from "./support/frame-client.mjs";
 import { HI, STEP_1, awarenessEntries, awarenessFrame, isAwareness, isStep1, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { Relay } from "./support/relays.mjs";
+import { reset } from "./support/reset.mjs";
 import { startSilentClient } from "./support/silent-client.mjs";
 import { startGate } from "./support/tcp-gate.mjs";
 import { PATIENCE, sleep, until, within } from "./support/waiting.mjs";
@@ -196,7 +197,7 @@ describe("bad peers", { concurrency: 3 }, () => {
           socket.write(handshake(`/ws/${workspace.id}/d?token=${token}`));
           if (n % 2) await new Promise((settle) => socket.once("data", settle).once("close", settle));
           if (n % 4 === 3) socket.write(masked(0x82, 126, Buffer.alloc(60)));
-          if (n % 3) socket.resetAndDestroy();
+          if (n % 3) reset(socket);
           else socket.destroy();
           await within(ended, "the socket is gone");
         }),

@@ -2,6 +2,7 @@
 // has a limit.
 import WebSocket from "ws";
 import { PATIENCE, until, within } from "./waiting.mjs";
+import { reset } from "./reset.mjs";
 
 /** The relay refused the upgrade: `status`, `headers` and `body` of its answer. */
 export class Refused extends Error {
@@ -124,7 +125,7 @@ export class FrameClient {
 
   /** Ends the TCP connection with RST, as a crashed machine's router does. */
   reset() {
-    this.socket._socket.resetAndDestroy();
+    reset(this.socket._socket);
   }
 
   /** Drops the connection, if there still is one. */

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import WebSocket from "ws";
+import { reset } from "./reset.mjs";
 
 /** How long a reader waits for something that has to come, in ms. */
 const WAIT_LIMIT = 20_000;
@@ -83,7 +84,7 @@ export class Reader {
 
   /** Leaves with a TCP reset. */
   reset() {
-    this.socket.resetAndDestroy();
+    reset(this.socket);
   }
 
   /** Stops reading and says nothing: what a laptop that sleeps does. */

@@ -2,6 +2,7 @@
 // `stall` takes connections and answers nothing, and `silence` is the network that dies without a word.
 import { connect, createServer } from "node:net";
 import { once } from "node:events";
+import { reset } from "./reset.mjs";
 
 /** Starts a gate before the server at `url`; its own `url` stays the same, and `count` is of open connections to the server. */
 export async function startGate(url) {
@@ -12,7 +13,7 @@ export async function startGate(url) {
   const server = createServer((socket) => {
     sockets.add(socket);
     socket.on("error", () => {}).on("close", () => sockets.delete(socket));
-    if (way === "shut") return socket.resetAndDestroy();
+    if (way === "shut") return reset(socket);
     if (way === "stall" || way === "silence") return socket.resume();
     const far = connect(Number(port), hostname);
     fars.add(far);
@@ -26,7 +27,7 @@ export async function startGate(url) {
   await once(server, "listening");
   const turn = (to) => {
     way = to;
-    for (const socket of [...sockets, ...fars]) socket.resetAndDestroy();
+    for (const socket of [...sockets, ...fars]) reset(socket);
   };
   return {
     url: `http://127.0.0.1:${server.address().port}`,
