@@ -17,7 +17,7 @@
 //! - `edge` (feature `edge`): the Cloudflare Worker and its Durable Object.
 //! - `relay_deno` (feature `relay-deno`): the facade that the Deno relay loads.
 //!
-//! - `document_module` (feature `documents`): the facade of the Worker's second WASM module.
+//! - `lazy_module` (feature `lazy`): the facade of the Worker's second WASM module.
 //!
 //! `docs/ARCHITECTURE.md` says who may use whom; `cargo xtask test` checks it.
 
@@ -28,8 +28,8 @@ pub mod mcp;
 pub mod protocol;
 pub mod room;
 
-#[cfg(feature = "documents")]
-pub mod document_module;
+#[cfg(feature = "lazy")]
+pub mod lazy_module;
 
 #[cfg(feature = "edge")]
 pub mod edge;

@@ -74,7 +74,7 @@ pub fn not_modified(if_none_match: Option<&str>, clock: u64) -> bool {
 }
 
 /// The clock of a strong tag.
-pub fn parse_etag(tag: &str) -> Option<u64> {
+fn parse_etag(tag: &str) -> Option<u64> {
     tag.strip_prefix('"')?.strip_suffix('"').filter(|digits| !digits.is_empty()).and_then(decimal)
 }
 

@@ -37,12 +37,6 @@ impl Query {
         Ok(Self { pairs })
     }
 
-    /// The query of a call that does not come from an address: names and decoded values.
-    #[must_use]
-    pub fn of(pairs: &[(&str, String)]) -> Self {
-        Self { pairs: pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect() }
-    }
-
     /// The value of a parameter.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use super::nodes::{replay, retried};
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, op_key, storage};
 use super::workspaces::absent;
-use super::{clock, document_module};
+use super::{clock, lazy_module};
 use crate::api::accept::{DocumentFormat, negotiate};
 use crate::api::auth::AUTHOR_HEADER;
 use crate::api::idempotency::body_hash;
@@ -73,8 +73,8 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
             Some(vector) => checkpoint::diff(&whole, vector).map_err(|error| unreadable(&error))?,
             None => whole,
         },
-        DocumentFormat::Text => document_module::show_text(&whole, root)?,
-        DocumentFormat::Json => document_module::show_json(&whole, root)?,
+        DocumentFormat::Text => lazy_module::show_text(&whole, root)?,
+        DocumentFormat::Json => lazy_module::show_json(&whole, root)?,
     };
     Ok(ResponseBuilder::new().with_headers(headers(&fields)).fixed(bytes))
 }

@@ -1,13 +1,14 @@
-// The Worker's entry: the Worker itself, and the module that shows and edits documents, which is
-// instantiated when the first request needs it.
-import * as glue from "./documents_bg.js";
-import module from "./documents_bg.wasm";
+// The Worker's entry: the Worker itself, and beside it the module that shows and edits documents and
+// reads requests of MCP, which is instantiated when the first request needs it.
+import * as glue from "./lazy_bg.js";
+import module from "./lazy_bg.wasm";
+import mcpTools from "./mcp-tools.js";
 import openapi from "./openapi.js";
 
 let ready = false;
 
 function start() {
-  const { exports } = new WebAssembly.Instance(module, { "./documents_bg.js": glue });
+  const { exports } = new WebAssembly.Instance(module, { "./lazy_bg.js": glue });
   glue.__wbg_set_wasm(exports);
   exports.__wbindgen_start?.();
   ready = true;
@@ -18,9 +19,11 @@ const lazily = (name) => (...args) => {
   return glue[name](...args);
 };
 
-// Named in src/edge/document_module.rs and src/edge/openapi.rs.
-globalThis.yrelayDocuments = Object.fromEntries(["showText", "showJson", "checkEdits", "edit", "replacement"].map((name) => [name, lazily(name)]));
-globalThis.yrelayDocuments.openapi = () => openapi;
+// Named in src/edge/lazy_module.rs, src/edge/openapi.rs and src/lazy_module/mcp.rs.
+globalThis.yrelayLazy = Object.fromEntries(["showText", "showJson", "checkEdits", "edit", "replacement", "openMcp"].map((name) => [name, lazily(name)]));
+globalThis.yrelayLazy.answerMcp = async (request, answer, elapsed) => request.handleAnswer(answer.ok, answer.headers, await answer.text(), elapsed);
+globalThis.yrelayLazy.mcpTools = () => mcpTools;
+globalThis.yrelayLazy.openapi = () => openapi;
 
 export * from "./worker.js";
 export { default } from "./worker.js";

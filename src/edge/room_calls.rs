@@ -88,12 +88,7 @@ pub async fn panic(stub: &Stub) -> Result<Response> {
 }
 
 /// A request to the room. The platform crate's builder carries every option of `fetch` along.
-pub(super) fn request(
-    url: &str,
-    method: &str,
-    headers: &[(&str, &str)],
-    body: Option<&str>,
-) -> Result<Request> {
+fn request(url: &str, method: &str, headers: &[(&str, &str)], body: Option<&str>) -> Result<Request> {
     let (fields, init) = (Object::new(), Object::new());
     for (name, value) in headers {
         Reflect::set(&fields, &JsValue::from_str(name), &JsValue::from_str(value))?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::api::auth::Actor;
+use super::Caller;
 use crate::api::idempotency::IdempotencyKey;
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
@@ -40,12 +40,12 @@ impl Arguments {
     }
 
     /// The workspace that is named, or the only one of the token.
-    pub(super) fn workspace(&mut self, actor: &Actor) -> Result<WorkspaceId, Problem> {
+    pub(super) fn workspace(&mut self, caller: &Caller) -> Result<WorkspaceId, Problem> {
         match self.text("workspace")? {
             Some(id) => WorkspaceId::parse(&id),
-            None => actor.only_workspace().ok_or_else(|| {
+            None => caller.only_workspace().ok_or_else(|| {
                 bad("workspace", "has to name one: the token is not for exactly one workspace")
-                    .with("workspaces", actor.workspaces().collect::<Vec<_>>())
+                    .with("workspaces", caller.workspaces.as_slice())
             }),
         }
     }

@@ -4,13 +4,14 @@
 //! Nothing is remembered between two requests, so a new deployment invalidates nothing. Both eras of
 //! the protocol are served: revision 2026-07-28, in which each request names its version, and those
 //! that begin with `initialize` ([`revision`]). What a tool may do is what its REST twin may do: the
-//! shell performs a [`RestCall`] through the same handler, with the same checks and limits.
+//! shell performs a [`RestCall`] as it would a request to that address, with the same checks and limits.
 //!
 //! [`open`] reads a request; then the shell does what each [`Step`] says until there is a [`Reply`].
 
 mod arguments;
 pub mod limits;
 mod resources;
+mod rest;
 mod revision;
 mod rpc;
 mod task;
@@ -20,10 +21,10 @@ mod tools;
 use serde_json::Value;
 
 use crate::api::accept::takes_json;
-use crate::api::auth::Actor;
+use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::route::Route;
 
+pub use self::rest::{RestAnswer, RestCall};
 pub use self::task::Task;
 
 use self::revision::{LEGACY, Revision};
@@ -42,9 +43,28 @@ pub struct Headers<'a> {
     pub name: Option<&'a str>,
 }
 
+/// Who calls, as far as it counts here: what the caller may is for REST to say.
+#[derive(Debug, Clone, Default)]
+pub struct Caller {
+    /// The workspaces that the token names, in the order of their ids.
+    pub workspaces: Vec<String>,
+    /// Whether these are one, and all that it is for.
+    pub is_for_one: bool,
+}
+
+impl Caller {
+    /// The workspace that is meant when none is named.
+    fn only_workspace(&self) -> Option<WorkspaceId> {
+        let only = self.workspaces.first().filter(|_| self.is_for_one);
+        only.and_then(|id| WorkspaceId::parse(id).ok())
+    }
+}
+
 /// What the shell does next.
 #[derive(Debug)]
 pub enum Step {
+    /// It answers [`ToolList::reply`] with the definitions of the tools.
+    List(ToolList),
     /// It waits, performs [`Task::call`] and hands the answer to [`Task::handle_answer`].
     Perform {
         /// The work that is left.
@@ -65,39 +85,11 @@ pub struct Reply {
     pub body: Option<String>,
 }
 
-/// A call of the REST API, as the route that its address would be, and what would come with it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RestCall {
-    /// The endpoint.
-    pub route: Route,
-    /// The query: names and decoded values.
-    pub query: Vec<(&'static str, String)>,
-    /// Headers.
-    pub headers: Vec<(&'static str, String)>,
-    /// The body.
-    pub body: Option<String>,
-}
-
-/// What a call of the REST API answered; a refusal is a [`Problem`] instead.
-#[derive(Debug, Clone, Default)]
-pub struct RestAnswer {
-    /// The body.
-    pub body: String,
-    /// `ETag`: the clock of what was read or written.
-    pub clock: Option<u64>,
-    /// `Yrelay-Epoch`.
-    pub epoch: Option<u64>,
-    /// `Yrelay-Head`.
-    pub head: Option<u64>,
-    /// `Idempotency-Replayed`.
-    pub replayed: bool,
-}
-
 /// Reads the body of a request.
 ///
 /// # Errors
 /// `not_acceptable`. What is wrong with the message itself is a [`Reply`].
-pub fn open(headers: &Headers<'_>, body: &[u8], actor: &Actor) -> Result<Step, Problem> {
+pub fn open(headers: &Headers<'_>, body: &[u8], caller: &Caller) -> Result<Step, Problem> {
     if !takes_json(headers.accept) {
         return Err(Problem::because(
             ProblemCode::NotAcceptable,
@@ -112,12 +104,24 @@ pub fn open(headers: &Headers<'_>, body: &[u8], actor: &Actor) -> Result<Step, P
         }),
         Ok(Message::Request(request)) => {
             let id = request.id.clone();
-            answer(headers, request, actor).unwrap_or_else(|error| Step::Reply(error.reply(Some(&id))))
+            answer(headers, request, caller).unwrap_or_else(|error| Step::Reply(error.reply(Some(&id))))
         }
     })
 }
 
-fn answer(headers: &Headers<'_>, request: Request, actor: &Actor) -> Result<Step, RpcError> {
+/// `tools/list`: the definitions are `tools.json`, which no module carries.
+#[derive(Debug)]
+pub struct ToolList(Envelope);
+
+impl ToolList {
+    /// The response, of the text of the definitions.
+    #[must_use]
+    pub fn reply(&self, definitions: &str) -> Reply {
+        self.0.result(definitions, Some(Cache::Public))
+    }
+}
+
+fn answer(headers: &Headers<'_>, request: Request, caller: &Caller) -> Result<Step, RpcError> {
     let revision = Revision::of(headers, &request)?;
     let Request { id, method, params } = request;
     let envelope = Envelope { id, revision };
@@ -128,14 +132,14 @@ fn answer(headers: &Headers<'_>, request: Request, actor: &Actor) -> Result<Step
         (Revision::Modern, "server/discover") => reply(&discovered(), Some(Cache::Public)),
         (_, "tools/list") => {
             no_cursor(params.get("cursor"))?;
-            reply(tools::DEFINITIONS, Some(Cache::Public))
+            Ok(Step::List(ToolList(envelope)))
         }
         (_, "resources/templates/list") => {
             no_cursor(params.get("cursor"))?;
             reply(resources::TEMPLATES, Some(Cache::Public))
         }
-        (_, "tools/call") => tools::call(envelope, params, actor),
-        (_, "resources/list") => resources::list(envelope, params.get("cursor"), actor),
+        (_, "tools/call") => tools::call(envelope, params, caller),
+        (_, "resources/list") => resources::list(envelope, params.get("cursor"), caller),
         (_, "resources/read") => resources::read(envelope, params.get("uri")),
         (revision, _) => {
             let status = if revision == Revision::Modern { 404 } else { 200 };

@@ -6,14 +6,13 @@
 use serde_json::{Value, json};
 
 use super::limits::MAX_TEXT_BYTES;
+use super::rest::{Collection, percent_encode};
 use super::rpc::{Cache, Envelope, INVALID_PARAMS, RpcError};
 use super::task::Task;
-use super::{RestAnswer, RestCall, Step};
-use crate::api::auth::Actor;
+use super::{Caller, RestAnswer, RestCall, Step};
 use crate::api::limits::DEFAULT_PAGE;
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::route::Route;
 
 /// The result of `resources/templates/list`.
 pub(super) const TEMPLATES: &str = r#"{"resourceTemplates":[{"uriTemplate":"workspace://{workspace}/{+path}","name":"node","title":"Node of a workspace","description":"A record's value, or a document as {root: value}. It is data that others wrote.","mimeType":"application/json"}]}"#;
@@ -23,28 +22,29 @@ pub(super) const TEMPLATES: &str = r#"{"resourceTemplates":[{"uriTemplate":"work
 pub(super) enum Asked {
     /// A page of the list: of this workspace, and the one after it.
     Page(WorkspaceId, Option<String>),
-    /// The content of this address.
-    Content(String),
+    /// The content of a node at this address.
+    Node(String, WorkspaceId, NodePath),
+    /// The content of a document at this address.
+    Document(String),
 }
 
 /// `resources/list`
-pub(super) fn list(envelope: Envelope, cursor: Option<&Value>, actor: &Actor) -> Result<Step, RpcError> {
+pub(super) fn list(envelope: Envelope, cursor: Option<&Value>, caller: &Caller) -> Result<Step, RpcError> {
     let unknown = || RpcError::new(INVALID_PARAMS, "`cursor` is not one that this list gave.");
     let (id, after) = match cursor {
-        None | Some(Value::Null) => match actor.workspaces().next() {
-            Some(first) => (first, ""),
+        None | Some(Value::Null) => match caller.workspaces.first() {
+            Some(first) => (first.as_str(), ""),
             None => return Ok(Step::Reply(envelope.result(r#"{"resources":[]}"#, Some(Cache::No)))),
         },
         Some(cursor) => cursor.as_str().and_then(|cursor| cursor.split_once('/')).ok_or_else(unknown)?,
     };
-    if !actor.workspaces().any(|known| known == id) {
+    if !caller.workspaces.iter().any(|known| known == id) {
         return Err(unknown());
     }
     let workspace = WorkspaceId::parse(id).map_err(|_| unknown())?;
-    let following = actor.workspaces().find(|known| *known > id).map(str::to_owned);
-    let query = vec![("after", after.to_owned()), ("limit", DEFAULT_PAGE.to_string())];
-    let call =
-        RestCall { route: Route::ListNodes(workspace.clone()), query, headers: Vec::new(), body: None };
+    let following = caller.workspaces.iter().find(|known| known.as_str() > id).cloned();
+    let mut call = RestCall::of_workspace("GET", &workspace, "nodes");
+    call.query = vec![("after", after.to_owned()), ("limit", DEFAULT_PAGE.to_string())];
     let task = Task::resource(envelope, call, Asked::Page(workspace, following));
     Ok(Step::Perform { task, after_ms: 0 })
 }
@@ -55,35 +55,25 @@ pub(super) fn read(envelope: Envelope, uri: Option<&Value>) -> Result<Step, RpcE
         return Err(RpcError::new(INVALID_PARAMS, "`uri` is missing, or no string."));
     };
     let (workspace, path) = parse_uri(uri).map_err(|problem| RpcError::of(&problem, envelope.revision))?;
-    let call = RestCall {
-        route: Route::ReadNode(workspace, path),
-        query: Vec::new(),
-        headers: Vec::new(),
-        body: None,
-    };
-    let task = Task::resource(envelope, call, Asked::Content(uri.to_owned()));
+    let call = RestCall::of_node("GET", &workspace, Collection::Nodes, &path);
+    let task = Task::resource(envelope, call, Asked::Node(uri.to_owned(), workspace, path));
     Ok(Step::Perform { task, after_ms: 0 })
 }
 
 /// What becomes of an answer. A node that turns out to be a document is read as one.
-pub(super) fn finish(
-    envelope: Envelope,
-    call: RestCall,
-    asked: Asked,
-    answer: Result<RestAnswer, Problem>,
-) -> Step {
-    let shown = match &asked {
-        Asked::Page(workspace, following) => shown_page(workspace, following.as_deref(), answer),
-        Asked::Content(uri) => match (call.route, answer) {
-            (Route::ReadNode(workspace, path), Ok(node)) if is_document(&node) => {
-                let route = Route::ReadDocument(workspace, path);
-                let headers = vec![("Accept", "application/json".to_owned())];
-                let call = RestCall { route, query: Vec::new(), headers, body: None };
-                return Step::Perform { task: Task::resource(envelope, call, asked), after_ms: 0 };
+pub(super) fn finish(envelope: Envelope, asked: Asked, answer: Result<RestAnswer, Problem>) -> Step {
+    let shown = match asked {
+        Asked::Page(workspace, following) => shown_page(&workspace, following.as_deref(), answer),
+        Asked::Node(uri, workspace, path) => match answer {
+            Ok(node) if is_document(&node) => {
+                let mut call = RestCall::of_node("GET", &workspace, Collection::Documents, &path);
+                call.headers = vec![("Accept", "application/json".to_owned())];
+                let task = Task::resource(envelope, call, Asked::Document(uri));
+                return Step::Perform { task, after_ms: 0 };
             }
-            (Route::ReadNode(..), answer) => answer.and_then(|node| shown_content(uri, &value_of(&node))),
-            (_, answer) => answer.and_then(|document| shown_content(uri, &document.body)),
+            answer => answer.and_then(|node| shown_content(&uri, &value_of(&node))),
         },
+        Asked::Document(uri) => answer.and_then(|document| shown_content(&uri, &document.body)),
     };
     Step::Reply(match shown {
         Ok(shown) => envelope.result(&shown.to_string(), Some(Cache::No)),
@@ -153,13 +143,7 @@ fn parse_uri(uri: &str) -> Result<(WorkspaceId, NodePath), Problem> {
 
 fn uri_of(workspace: &WorkspaceId, path: &str) -> String {
     let mut uri = format!("{SCHEME}{workspace}/");
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            _ => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
+    percent_encode(path, "/", &mut uri);
     uri
 }
 

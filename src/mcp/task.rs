@@ -62,7 +62,7 @@ impl Task {
     #[must_use]
     pub fn handle_answer(mut self, answer: Result<RestAnswer, Problem>, elapsed_ms: u64) -> Step {
         let shape = match self.job {
-            Job::Resource(asked) => return resources::finish(self.envelope, self.call, asked, answer),
+            Job::Resource(asked) => return resources::finish(self.envelope, asked, answer),
             Job::Tool(ref shape) => shape,
         };
         let shown = match answer.and_then(|answer| shape.show(&answer)) {

@@ -21,8 +21,8 @@ const LAYERS: [Layer; 9] = [
     Layer { name: "feed", uses: &["protocol"], core: true },
     Layer { name: "api", uses: &["document", "feed", "protocol"], core: true },
     Layer { name: "mcp", uses: &["api", "document", "feed", "protocol"], core: true },
-    Layer { name: "edge", uses: &["api", "document", "feed", "mcp", "protocol", "room"], core: false },
-    Layer { name: "document_module", uses: &["api", "document", "protocol"], core: false },
+    Layer { name: "edge", uses: &["api", "document", "feed", "protocol", "room"], core: false },
+    Layer { name: "lazy_module", uses: &["api", "document", "mcp", "protocol"], core: false },
     Layer { name: "relay_deno", uses: &["api", "document", "protocol", "room"], core: false },
 ];
 

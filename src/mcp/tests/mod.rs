@@ -6,23 +6,26 @@ mod tools;
 
 use serde_json::{Value, json};
 
-use super::{Headers, Reply, RestAnswer, RestCall, Step, Task, open};
-use crate::api::auth::Actor;
-use crate::api::role::{ActorKind, Role};
+use super::{Caller, Headers, Reply, RestAnswer, RestCall, Step, Task, open};
+use crate::api::route::{Route, route};
 
-fn actor(roles: &[(&str, Role)]) -> Actor {
-    let roles = roles.iter().map(|(id, role)| ((*id).to_owned(), *role)).collect();
-    Actor { sub: "bot".to_owned(), kind: ActorKind::Agent, roles, exp: u64::MAX }
+const DEFINITIONS: &str = include_str!("../tools.json");
+
+/// Who has a token for these workspaces; `*` stands for all of them.
+fn caller(ids: &[&str]) -> Caller {
+    let workspaces: Vec<String> = ids.iter().filter(|id| **id != "*").map(|id| (*id).to_owned()).collect();
+    Caller { is_for_one: ids.len() == 1 && workspaces.len() == 1, workspaces }
 }
 
 /// One step of a request of the older revisions.
-fn step(method: &str, params: &Value, actor: &Actor) -> Step {
+fn step(method: &str, params: &Value, caller: &Caller) -> Step {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    open(&Headers::default(), body.as_bytes(), actor).unwrap()
+    open(&Headers::default(), body.as_bytes(), caller).unwrap()
 }
 
 fn reply(step: Step) -> Reply {
     match step {
+        Step::List(list) => list.reply(DEFINITIONS),
         Step::Reply(reply) => reply,
         Step::Perform { task, .. } => panic!("a call of {:?}", task.call()),
     }
@@ -33,20 +36,25 @@ fn json_of(reply: &Reply) -> Value {
 }
 
 /// The response to a request that needs no call.
-fn response(method: &str, params: &Value, actor: &Actor) -> Value {
-    json_of(&reply(step(method, params, actor)))
+fn response(method: &str, params: &Value, caller: &Caller) -> Value {
+    json_of(&reply(step(method, params, caller)))
 }
 
 fn task(step: Step) -> Task {
     match step {
         Step::Perform { task, .. } => task,
-        Step::Reply(reply) => panic!("{reply:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
 /// The call that a tool makes.
-fn call(tool: &str, arguments: &Value, actor: &Actor) -> RestCall {
-    task(step("tools/call", &json!({ "name": tool, "arguments": arguments }), actor)).call().clone()
+fn call(tool: &str, arguments: &Value, caller: &Caller) -> RestCall {
+    task(step("tools/call", &json!({ "name": tool, "arguments": arguments }), caller)).call().clone()
+}
+
+/// The endpoint that a call's address is.
+fn route_of(call: &RestCall) -> Route {
+    route(call.method, &call.address()).unwrap()
 }
 
 fn answered(body: &Value) -> RestAnswer {

@@ -4,8 +4,8 @@ use super::*;
 use crate::mcp::revision::{LEGACY, MODERN};
 use crate::mcp::rpc::{self, RpcError};
 
-fn nobody() -> Actor {
-    actor(&[])
+fn nobody() -> Caller {
+    caller(&[])
 }
 
 fn raw(headers: Headers<'_>, body: &str) -> Reply {

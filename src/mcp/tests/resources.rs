@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::route::Route;
 use crate::mcp::limits::MAX_TEXT_BYTES;
 
-fn two() -> Actor {
-    actor(&[("v", Role::Viewer), ("w", Role::Editor), ("*", Role::Viewer)])
+fn two() -> Caller {
+    caller(&["v", "w", "*"])
 }
 
 fn page(cursor: &Value, answer: Result<RestAnswer, Problem>) -> (RestCall, Value) {
@@ -23,17 +22,14 @@ fn a_list_goes_through_the_workspaces_that_the_token_names() {
         Ok(answered(&json!({ "nodes": nodes, "next": next, "head": 1 })))
     };
     let (call, first) = page(&json!(null), nodes(&["a", "b/é ?"], Some("b/é ?")));
-    assert_eq!(call.route.workspace().unwrap().as_str(), "v");
+    assert_eq!(route_of(&call).workspace().unwrap().as_str(), "v");
     assert_eq!(first["resources"][1]["uri"], "workspace://v/b/%C3%A9%20%3F");
     let (call, second) = page(&first["nextCursor"], nodes(&["c"], None));
     assert_eq!(call.query[0], ("after", "b/é ?".to_owned()));
     let (call, third) = page(&second["nextCursor"], Err(ProblemCode::WorkspaceDeleted.into()));
-    assert_eq!(call.route.workspace().unwrap().as_str(), "w");
+    assert_eq!(route_of(&call).workspace().unwrap().as_str(), "w");
     assert_eq!(third, json!({"resources": []}));
-    assert_eq!(
-        response("resources/list", &json!({}), &actor(&[("*", Role::Owner)]))["result"]["resources"],
-        json!([])
-    );
+    assert_eq!(response("resources/list", &json!({}), &caller(&["*"]))["result"]["resources"], json!([]));
 }
 
 #[test]
@@ -68,7 +64,7 @@ fn a_record_is_its_value_and_a_document_the_json_of_its_roots() {
     assert_eq!(shown["result"]["contents"][0]["text"], text.to_string());
     let first = task(step("resources/read", &json!({"uri": "workspace://w/d"}), &two()));
     let second = task(first.handle_answer(Ok(answered(&node)), 0));
-    assert!(matches!(second.call().route, Route::ReadDocument(..)));
+    assert!(matches!(route_of(second.call()), Route::ReadDocument(..)));
 }
 
 #[test]

@@ -8,11 +8,10 @@ use crate::api::limits::{MAX_IDEMPOTENCY_KEY_BYTES, MAX_OPS, MAX_PAGE};
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::presence::parse_presence;
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::route::Route;
 use crate::mcp::limits::{DEFAULT_TOOL_PAGE, MAX_TEXT_BYTES, MAX_TOOL_PAGE, MAX_WAIT_SECONDS};
 
-fn one() -> Actor {
-    actor(&[("w", Role::Editor)])
+fn one() -> Caller {
+    caller(&["w"])
 }
 
 fn id() -> WorkspaceId {
@@ -28,8 +27,8 @@ fn definitions() -> Vec<Value> {
 }
 
 /// The problem that a call of a tool is refused with.
-fn problem(tool: &str, arguments: &Value, actor: &Actor) -> Value {
-    let answer = response("tools/call", &json!({ "name": tool, "arguments": arguments }), actor);
+fn problem(tool: &str, arguments: &Value, caller: &Caller) -> Value {
+    let answer = response("tools/call", &json!({ "name": tool, "arguments": arguments }), caller);
     problem_in(&answer)
 }
 
@@ -98,7 +97,7 @@ fn annotations_are_those_of_the_calls() {
         let properties = tool["inputSchema"]["properties"].as_object().unwrap();
         let all: Value = properties.keys().map(|name| (name.clone(), example(name))).collect();
         let writes = matches!(
-            call(name, &all, &one()).route,
+            route_of(&call(name, &all, &one())),
             Route::PutNode(..) | Route::PatchNode(..) | Route::DeleteNode(..) | Route::EditDocument(..)
         );
         let sets_own = name == "set_presence";
@@ -116,8 +115,8 @@ fn a_write_is_the_put_of_rest_with_its_headers() {
     let arguments = json!({
         "workspace": "w", "path": "a/b", "value": null, "ifMatch": 7, "idempotencyKey": "k-1"
     });
-    let made = call("write_node", &arguments, &actor(&[("w", Role::Editor), ("v", Role::Viewer)]));
-    assert_eq!((made.route, made.body.as_deref()), (Route::PutNode(id(), path()), Some("null")));
+    let made = call("write_node", &arguments, &caller(&["w", "v"]));
+    assert_eq!((route_of(&made), made.body.as_deref()), (Route::PutNode(id(), path()), Some("null")));
     let headers: Vec<(&str, &str)> = made.headers.iter().map(|(n, v)| (*n, v.as_str())).collect();
     assert_eq!(
         headers,
@@ -125,7 +124,7 @@ fn a_write_is_the_put_of_rest_with_its_headers() {
     );
     let star = call("delete_node", &json!({"path": "a/b", "ifMatch": "*"}), &one());
     assert_eq!(star.headers, [("If-Match", "*".to_owned())]);
-    assert_eq!((star.route, star.body), (Route::DeleteNode(id(), path()), None));
+    assert_eq!((route_of(&star), star.body), (Route::DeleteNode(id(), path()), None));
     let missing = call("write_node", &json!({"path": "a/b", "value": 1, "ifNoneMatch": "*"}), &one());
     assert!(missing.headers.contains(&("If-None-Match", "*".to_owned())));
 }
@@ -133,13 +132,13 @@ fn a_write_is_the_put_of_rest_with_its_headers() {
 #[test]
 fn reads_are_those_of_rest() {
     let made = call("list_nodes", &json!({"prefix": "a b", "after": "é", "limit": 200}), &one());
-    assert_eq!(made.route, Route::ListNodes(id()));
+    assert_eq!(route_of(&made), Route::ListNodes(id()));
     assert_eq!(
         made.query,
         [("limit", "200".to_owned()), ("prefix", "a b".to_owned()), ("after", "é".to_owned())]
     );
     let made = call("read_document", &json!({"path": "a/b", "root": "t"}), &one());
-    assert_eq!(made.route, Route::ReadDocument(id(), path()));
+    assert_eq!(route_of(&made), Route::ReadDocument(id(), path()));
     assert_eq!(
         (made.query, made.headers),
         (vec![("root", "t".to_owned())], vec![("Accept", "text/plain".to_owned())])
@@ -156,7 +155,7 @@ fn an_edit_has_the_body_that_rest_reads() {
     });
     let made = call("edit_document", &arguments, &one());
     assert_eq!(
-        (made.route, made.query),
+        (route_of(&made), made.query),
         (Route::EditDocument(id(), path()), vec![("epoch", "2".to_owned())])
     );
     assert_eq!(made.headers[0], ("Idempotency-Key", "k".to_owned()));
@@ -176,11 +175,11 @@ fn an_edit_has_the_body_that_rest_reads() {
 #[test]
 fn presence_has_the_body_that_rest_reads() {
     let made = call("set_presence", &json!({"session": "p", "ttl": 60, "state": {"at": "a/b"}}), &one());
-    assert_eq!(made.route, Route::PutPresence(id()));
+    assert_eq!(route_of(&made), Route::PutPresence(id()));
     let read = parse_presence(made.body.unwrap().as_bytes()).unwrap();
     assert_eq!((read.session.as_str(), read.ttl_ms), ("p", 60_000));
     let made = call("list_presence", &json!({"session": "p"}), &one());
-    assert_eq!((made.route, made.query), (Route::ListPresence(id()), vec![("session", "p".to_owned())]));
+    assert_eq!((route_of(&made), made.query), (Route::ListPresence(id()), vec![("session", "p".to_owned())]));
     let list = json!({"presence": [], "otherHumans": 0, "complete": true});
     assert_eq!(shown("list_presence", &json!({}), answered(&list))["head"], 9);
 }
@@ -220,15 +219,15 @@ fn m06_arguments_that_are_wrong_are_told_to_the_model_and_reach_nothing() {
 
 #[test]
 fn without_exactly_one_workspace_it_has_to_be_named() {
-    for roles in [&[("v", Role::Viewer), ("w", Role::Editor)][..], &[("*", Role::Owner)], &[]] {
-        let problem = problem("list_nodes", &json!({}), &actor(roles));
+    for ids in [&["v", "w"][..], &["*"], &["w", "*"], &[]] {
+        let problem = problem("list_nodes", &json!({}), &caller(ids));
         assert_eq!(problem["code"], "bad_request");
-        let known: Vec<&str> = roles.iter().map(|(id, _)| *id).filter(|id| *id != "*").collect();
+        let known: Vec<&str> = ids.iter().copied().filter(|id| *id != "*").collect();
         assert_eq!(problem["workspaces"], json!(known));
     }
     // Whether the caller may is for the handler to say, as in REST.
     assert_eq!(
-        call("list_nodes", &json!({"workspace": "x"}), &one()).route.workspace().unwrap().as_str(),
+        route_of(&call("list_nodes", &json!({"workspace": "x"}), &one())).workspace().unwrap().as_str(),
         "x"
     );
 }
@@ -317,7 +316,7 @@ fn m07_a_wait_looks_a_few_times_and_ends_by_itself() {
                 elapsed += after_ms;
                 work = task;
             }
-            Step::Reply(reply) => break json_of(&reply),
+            end => break json_of(&reply(end)),
         }
     };
     assert_eq!((elapsed, looks), (MAX_WAIT_SECONDS * 1000, 10));
