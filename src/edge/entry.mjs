@@ -19,11 +19,31 @@ const lazily = (name) => (...args) => {
   return glue[name](...args);
 };
 
+// One step of a request of MCP: takes what the call before answered, and gives the next call, when it is
+// time for it, or the response.
+async function stepMcp(request, answer) {
+  if (answer) request.handleAnswer(answer.ok, answer.headers, await answer.text(), Date.now());
+  const response = request.response();
+  if (response) {
+    // Its memory is the module's, which the collector does not see.
+    request.free();
+    return response;
+  }
+  const pause = request.afterMs;
+  if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+  return request.call();
+}
+
+const functions = ["showText", "showJson", "checkEdits", "edit", "replacement"].map((name) => [name, lazily(name)]);
+
 // Named in src/edge/lazy_module.rs, src/edge/openapi.rs and src/lazy_module/mcp.rs.
-globalThis.yrelayLazy = Object.fromEntries(["showText", "showJson", "checkEdits", "edit", "replacement", "openMcp"].map((name) => [name, lazily(name)]));
-globalThis.yrelayLazy.answerMcp = async (request, answer, elapsed) => request.handleAnswer(answer.ok, answer.headers, await answer.text(), elapsed);
-globalThis.yrelayLazy.mcpTools = () => mcpTools;
-globalThis.yrelayLazy.openapi = () => openapi;
+globalThis.yrelayLazy = {
+  ...Object.fromEntries(functions),
+  mcpTools: () => mcpTools,
+  openapi: () => openapi,
+  openMcp: (...args) => lazily("openMcp")(...args, Date.now()),
+  stepMcp,
+};
 
 export * from "./worker.js";
 export { default } from "./worker.js";

@@ -54,6 +54,14 @@ pub fn replacement(
 /// A request of MCP under way.
 pub struct McpRequest(js::McpRequest);
 
+/// What comes next of it.
+pub enum Next {
+    /// A call of the API to perform.
+    Call(Request),
+    /// Its response.
+    Reply(Response),
+}
+
 impl McpRequest {
     /// Reads a request.
     pub fn open(headers: &Headers, body: &[u8], actor: &Actor) -> Result<Self, Problem> {
@@ -64,36 +72,14 @@ impl McpRequest {
         done(js::open_mcp(&headers.0, body, &workspaces, actor.is_for_one())).map(Self)
     }
 
-    /// The response; none while there is a call to perform.
-    pub fn response(&self) -> Result<Option<Response>, Problem> {
-        match self.0.problem() {
-            Some(wire) => Err(Problem::from_wire(&wire)),
-            None => Ok(done(self.0.response())?.map(Response::from)),
-        }
-    }
-
-    /// How long to wait before the call.
-    pub fn after_ms(&self) -> u64 {
-        self.0.after_ms() as u64
-    }
-
-    /// The call to perform.
-    pub fn call(&self) -> Result<Request, Problem> {
-        done(self.0.call()).map(Request::from)
-    }
-
-    /// Takes what the call answered.
-    pub async fn handle_response(&self, answer: Response, elapsed_ms: u64) -> Result<(), Problem> {
-        let answer: web_sys::Response = answer.into();
-        let taken = done(js::answer_mcp(&self.0, &answer, elapsed_ms as f64))?;
-        done(JsFuture::from(taken).await).map(drop)
-    }
-}
-
-impl Drop for McpRequest {
-    fn drop(&mut self) {
-        // It fails after a trap, and then there is nothing to keep.
-        let _ = self.0.free();
+    /// Takes what the call before answered, if there was one, and waits as long as it has to.
+    pub async fn step(&self, answer: Option<Response>) -> Result<Next, Problem> {
+        let answer = answer.map_or(JsValue::UNDEFINED, |answer| web_sys::Response::from(answer).into());
+        let next = done(JsFuture::from(js::step_mcp(&self.0, &answer)).await)?;
+        Ok(match next.dyn_into::<web_sys::Response>() {
+            Ok(response) => Next::Reply(response.into()),
+            Err(call) => Next::Call(call.unchecked_into::<web_sys::Request>().into()),
+        })
     }
 }
 
@@ -144,17 +130,6 @@ mod js {
 
         pub type McpRequest;
 
-        #[wasm_bindgen(method, getter)]
-        pub fn problem(this: &McpRequest) -> Option<String>;
-        #[wasm_bindgen(method, catch)]
-        pub fn response(this: &McpRequest) -> Result<Option<web_sys::Response>, JsValue>;
-        #[wasm_bindgen(method, getter, js_name = afterMs)]
-        pub fn after_ms(this: &McpRequest) -> f64;
-        #[wasm_bindgen(method, catch)]
-        pub fn call(this: &McpRequest) -> Result<web_sys::Request, JsValue>;
-        #[wasm_bindgen(method, catch)]
-        pub fn free(this: &McpRequest) -> Result<(), JsValue>;
-
         #[wasm_bindgen(js_namespace = yrelayLazy, js_name = openMcp, catch)]
         pub fn open_mcp(
             headers: &web_sys::Headers,
@@ -162,13 +137,8 @@ mod js {
             workspaces: &Array,
             is_for_one: bool,
         ) -> Result<McpRequest, JsValue>;
-        /// Reads the answer of a call, and hands it over.
-        #[wasm_bindgen(js_namespace = yrelayLazy, js_name = answerMcp, catch)]
-        pub fn answer_mcp(
-            request: &McpRequest,
-            answer: &web_sys::Response,
-            elapsed_ms: f64,
-        ) -> Result<Promise, JsValue>;
+        #[wasm_bindgen(js_namespace = yrelayLazy, js_name = stepMcp)]
+        pub fn step_mcp(request: &McpRequest, answer: &JsValue) -> Promise;
 
         #[wasm_bindgen(js_namespace = yrelayLazy, js_name = showText, catch)]
         pub fn show_text(update: &[u8], root: Option<&str>) -> Result<Outcome, JsValue>;

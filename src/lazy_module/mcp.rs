@@ -4,18 +4,25 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Headers, Request, RequestInit, Response, ResponseInit};
 
 use crate::api::problem::{Problem, ProblemCode};
-use crate::mcp::{self, Caller, RestAnswer, RestCall, Step, open};
+use crate::mcp::{self, Caller, Reply, RestAnswer, RestCall, Step, open};
 
-/// A request under way: a problem, a response, or else a call that is to be performed.
+/// A request under way: a response, or else a call that is to be performed.
 #[wasm_bindgen]
 #[derive(Debug)]
 pub struct McpRequest {
     state: Result<Step, Problem>,
+    start: f64,
 }
 
 /// Reads a request, given its headers and its body, for a caller whose token names these workspaces.
 #[wasm_bindgen(js_name = openMcp)]
-pub fn open_mcp(headers: &Headers, body: &[u8], workspaces: Vec<String>, is_for_one: bool) -> McpRequest {
+pub fn open_mcp(
+    headers: &Headers,
+    body: &[u8],
+    workspaces: Vec<String>,
+    is_for_one: bool,
+    now: f64,
+) -> McpRequest {
     let field = |name| headers.get(name).ok().flatten();
     let (accept, version) = (field("Accept"), field("MCP-Protocol-Version"));
     let (method, name) = (field("Mcp-Method"), field("Mcp-Name"));
@@ -25,31 +32,25 @@ pub fn open_mcp(headers: &Headers, body: &[u8], workspaces: Vec<String>, is_for_
         method: method.as_deref(),
         name: name.as_deref(),
     };
-    McpRequest { state: listed(open(&fields, body, &Caller { workspaces, is_for_one })) }
+    McpRequest { state: listed(open(&fields, body, &Caller { workspaces, is_for_one })), start: now }
 }
 
 #[wasm_bindgen]
 impl McpRequest {
-    /// The problem, as `Problem::to_wire` writes it.
-    #[wasm_bindgen(getter)]
-    pub fn problem(&self) -> Option<String> {
-        self.state.as_ref().err().map(Problem::to_wire)
-    }
-
     /// The response; none while there is a call to perform.
     ///
     /// # Errors
     /// What the platform says of a response that it does not make. Ours it does.
     pub fn response(&self) -> Result<Option<Response>, JsValue> {
-        let Ok(Step::Reply(reply)) = &self.state else { return Ok(None) };
-        let (headers, init) = (Headers::new()?, ResponseInit::new());
-        if reply.body.is_some() {
-            headers.set("Content-Type", "application/json")?;
-            headers.set("Cache-Control", "no-store")?;
-        }
-        init.set_headers(&headers);
-        init.set_status(reply.status);
-        Response::new_with_opt_str_and_init(reply.body.as_deref(), &init).map(Some)
+        Ok(Some(match &self.state {
+            Ok(Step::Reply(Reply { status, body: None })) => platform_response::<&str>(*status, &[], None)?,
+            Ok(Step::Reply(Reply { status, body })) => {
+                let fields = [("Content-Type", "application/json"), ("Cache-Control", "no-store")];
+                platform_response(*status, &fields, body.as_deref())?
+            }
+            Ok(_) => return Ok(None),
+            Err(problem) => platform_response(problem.status(), &problem.headers(), Some(&problem.body()))?,
+        }))
     }
 
     /// How long to wait before the call, in milliseconds.
@@ -69,9 +70,9 @@ impl McpRequest {
         }
     }
 
-    /// Takes what the call answered, `elapsed_ms` after the request came. An error is a problem.
+    /// Takes what the call answered. An error is a problem.
     #[wasm_bindgen(js_name = handleAnswer)]
-    pub fn handle_answer(&mut self, is_ok: bool, headers: &Headers, body: String, elapsed_ms: f64) {
+    pub fn handle_answer(&mut self, is_ok: bool, headers: &Headers, body: String, now: f64) {
         let internal = Err(Problem::new(ProblemCode::Internal));
         self.state = match std::mem::replace(&mut self.state, internal) {
             Ok(Step::Perform { task, .. }) => {
@@ -80,7 +81,7 @@ impl McpRequest {
                 } else {
                     Err(Problem::from_wire(&body))
                 };
-                listed(Ok(task.handle_answer(answer, elapsed_ms as u64)))
+                listed(Ok(task.handle_answer(answer, (now - self.start) as u64)))
             }
             other => other,
         };
@@ -99,16 +100,34 @@ fn listed(state: Result<Step, Problem>) -> Result<Step, Problem> {
 }
 
 fn platform_request(call: &RestCall) -> Result<Request, JsValue> {
-    let (headers, init) = (Headers::new()?, RequestInit::new());
-    for (name, value) in &call.headers {
-        headers.set(name, value)?;
-    }
+    let init = RequestInit::new();
     init.set_method(call.method);
+    let headers = platform_headers(&call.headers)?;
     init.set_headers(&headers);
     if let Some(body) = &call.body {
         init.set_body(&JsValue::from_str(body));
     }
     Request::new_with_str_and_init(&format!("{ORIGIN}{}", call.address()), &init)
+}
+
+fn platform_response<V: AsRef<str>>(
+    status: u16,
+    fields: &[(&str, V)],
+    body: Option<&str>,
+) -> Result<Response, JsValue> {
+    let init = ResponseInit::new();
+    init.set_status(status);
+    let headers = platform_headers(fields)?;
+    init.set_headers(&headers);
+    Response::new_with_opt_str_and_init(body, &init)
+}
+
+fn platform_headers<V: AsRef<str>>(fields: &[(&str, V)]) -> Result<Headers, JsValue> {
+    let headers = Headers::new()?;
+    for (name, value) in fields {
+        headers.set(name, value.as_ref())?;
+    }
+    Ok(headers)
 }
 
 /// Nobody sees it.
