@@ -2,7 +2,7 @@
 //! what is done for those who do not speak Yjs, agents above all.
 //!
 //! It is no weight on a Worker that starts, and a defect in it cannot reset the rooms of an isolate
-//! ([0012](../docs/decisions/0012-two-modules.md)). Between two requests it holds nothing.
+//! (docs/decisions/0012-two-modules.md). Between two requests it holds nothing.
 
 pub mod documents;
 pub mod mcp;

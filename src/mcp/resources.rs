@@ -62,6 +62,10 @@ pub(super) fn read(envelope: Envelope, uri: Option<&Value>) -> Result<Step, RpcE
 
 /// What becomes of an answer. A node that turns out to be a document is read as one.
 pub(super) fn finish(envelope: Envelope, asked: Asked, answer: Result<RestAnswer, Problem>) -> Step {
+    let uri = match &asked {
+        Asked::Document(uri) | Asked::Node(uri, ..) => Some(uri.clone()),
+        Asked::Page(..) => None,
+    };
     let shown = match asked {
         Asked::Page(workspace, following) => shown_page(&workspace, following.as_deref(), answer),
         Asked::Node(uri, workspace, path) => match answer {
@@ -77,7 +81,10 @@ pub(super) fn finish(envelope: Envelope, asked: Asked, answer: Result<RestAnswer
     };
     Step::Reply(match shown {
         Ok(shown) => envelope.result(&shown.to_string(), Some(Cache::No)),
-        Err(problem) => RpcError::of(&problem, envelope.revision).reply(Some(&envelope.id)),
+        Err(problem) => {
+            let problem = uri.into_iter().fold(problem, |problem, uri| problem.with("uri", uri));
+            RpcError::of(&problem, envelope.revision).reply(Some(&envelope.id))
+        }
     })
 }
 

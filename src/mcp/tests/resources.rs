@@ -74,6 +74,7 @@ fn what_cannot_be_read_is_an_error_with_its_code() {
         (&missing["error"]["code"], &missing["error"]["data"]["code"]),
         (&json!(-32002), &json!("node_not_found"))
     );
+    assert_eq!(missing["error"]["data"]["uri"], "workspace://w/a");
     let long = json!({"path": "a", "kind": "record", "clock": 1, "value": "x".repeat(MAX_TEXT_BYTES)});
     let long = content("workspace://w/a", vec![Ok(answered(&long))]);
     assert_eq!(long["error"]["data"]["code"], "payload_too_large");
