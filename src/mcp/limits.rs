@@ -3,6 +3,10 @@
 /// Bytes of text in one answer: some 16,000 tokens. More comes page by page.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
+/// Bytes of an address that an error repeats: more than any resource's, whose path has 512 bytes, each
+/// at most three in an address.
+pub const MAX_SHOWN_URI_BYTES: usize = 2048;
+
 /// Entries of a page when the call names no `limit`.
 pub const DEFAULT_TOOL_PAGE: u64 = 50;
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::limits::MAX_TEXT_BYTES;
+use super::limits::{MAX_SHOWN_URI_BYTES, MAX_TEXT_BYTES};
 use super::rest::{Collection, percent_encode};
 use super::rpc::{Cache, Envelope, INVALID_PARAMS, RpcError};
 use super::task::Task;
@@ -54,7 +54,8 @@ pub(super) fn read(envelope: Envelope, uri: Option<&Value>) -> Result<Step, RpcE
     let Some(uri) = uri.and_then(Value::as_str) else {
         return Err(RpcError::new(INVALID_PARAMS, "`uri` is missing, or no string."));
     };
-    let (workspace, path) = parse_uri(uri).map_err(|problem| RpcError::of(&problem, envelope.revision))?;
+    let (workspace, path) =
+        parse_uri(uri).map_err(|problem| RpcError::of(&about(problem, uri), envelope.revision))?;
     let call = RestCall::of_node("GET", &workspace, Collection::Nodes, &path);
     let task = Task::resource(envelope, call, Asked::Node(uri.to_owned(), workspace, path));
     Ok(Step::Perform { task, after_ms: 0 })
@@ -82,10 +83,15 @@ pub(super) fn finish(envelope: Envelope, asked: Asked, answer: Result<RestAnswer
     Step::Reply(match shown {
         Ok(shown) => envelope.result(&shown.to_string(), Some(Cache::No)),
         Err(problem) => {
-            let problem = uri.into_iter().fold(problem, |problem, uri| problem.with("uri", uri));
+            let problem = uri.into_iter().fold(problem, |problem, uri| about(problem, &uri));
             RpcError::of(&problem, envelope.revision).reply(Some(&envelope.id))
         }
     })
+}
+
+/// A problem with the address that it is of.
+fn about(problem: Problem, uri: &str) -> Problem {
+    if uri.len() <= MAX_SHOWN_URI_BYTES { problem.with("uri", uri) } else { problem }
 }
 
 fn shown_page(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::api::problem::{Problem, ProblemCode};
-use crate::mcp::limits::MAX_TEXT_BYTES;
+use crate::mcp::limits::{MAX_SHOWN_URI_BYTES, MAX_TEXT_BYTES};
 
 fn two() -> Caller {
     caller(&["v", "w", "*"])
@@ -79,6 +79,8 @@ fn what_cannot_be_read_is_an_error_with_its_code() {
     let long = content("workspace://w/a", vec![Ok(answered(&long))]);
     assert_eq!(long["error"]["data"]["code"], "payload_too_large");
     assert!(long["error"]["message"].as_str().unwrap().contains("read_node"));
+    let endless = content(&format!("file:///{}", "a".repeat(MAX_SHOWN_URI_BYTES)), vec![]);
+    assert_eq!(endless["error"]["data"].get("uri"), None);
     for uri in [
         "",
         "file:///etc/passwd",
@@ -88,6 +90,7 @@ fn what_cannot_be_read_is_an_error_with_its_code() {
         "workspace://w/a%2Fb",
         "workspace:///a",
     ] {
-        assert_eq!(content(uri, vec![])["error"]["code"], -32602, "{uri}");
+        let error = &content(uri, vec![])["error"];
+        assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32602), &json!(uri)));
     }
 }
