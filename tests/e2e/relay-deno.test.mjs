@@ -404,6 +404,20 @@ describe("stop", { concurrency: 1 }, () => {
     assert.equal(await workspace.text(), "hi");
   });
 
+  test("B.48 after a signal a relay that is still behind a proxy serves who comes, until its time is over", async (t) => {
+    const relay = await start(t, { spoolDir: spoolFolder(), vars: { RELAY_PRESTOP_MS: "3000", RELAY_TERMINATION_MS: "10000" } });
+    const workspace = await relay.workspace();
+    const early = await joined(workspace);
+    relay.process.signal("SIGTERM");
+    await until(async () => (await relay.get("/readyz")).status === 503, "proxies are told");
+    const late = await joined(workspace, "d", { sub: "bob" });
+    early.send(HI);
+    await until(() => late.frames.some(isUpdate), "both are served");
+    assert.deepEqual([(await early.closing()).code, (await late.closing()).code], [1012, 1012]);
+    assert.deepEqual(await within(relay.process.waitForExit(), "the process ends"), { code: 0, signal: null });
+    assert.equal(await workspace.text(), "hi");
+  });
+
   test("B.49 O07 a second signal ends it at once; what was unsaved is in the spool", async (t) => {
     const spoolDir = spoolFolder();
     const relay = await start(t, { api: gate.url, spoolDir, roomConfig: NEVER, vars: { RELAY_DRAIN_MS: "600000" } });
