@@ -1,5 +1,5 @@
 // Calls to the API of one workspace: the token, time limits, retries. What the calls mean is the
-// agent's business (workspace-agent.ts).
+// business of its users: agents, the outbox, documents.
 import { TokenRefusedError } from "../token-source.ts";
 import { ApiToken } from "./api-token.ts";
 import type { ApiTokenProvider } from "./api-token.ts";
@@ -28,6 +28,7 @@ export interface CallLimits {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
+  readonly bytes: Uint8Array;
   readonly text: string;
 }
 
@@ -77,6 +78,11 @@ export class Api {
     }
   }
 
+  /** Makes a call once, for callers that decide themselves what follows. Never throws. */
+  attempt<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Answer | Failure> {
+    return this.#attempt(this.#url(id, input), id, input, signal);
+  }
+
   /** Opens the stream of changes after a clock, or from now on. One try. */
   openStream(since: number | null, signal: AbortSignal): Promise<Failure | Response> {
     const input = { query: { since: since ?? undefined } };
@@ -99,7 +105,7 @@ export class Api {
     try {
       const response = await this.#send(url, id, input, deadline.signal);
       if ("error" in response) return response;
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return answerOf(response.status, response.headers, new Uint8Array(await response.arrayBuffer()));
     } catch (error) {
       return this.#unanswered(id, error);
     } finally {
@@ -129,13 +135,13 @@ export class Api {
     }
   }
 
-  #request<Id extends OperationId>(id: Id, { headers, body }: Input<Id>, token: string): RequestInit {
+  #request<Id extends OperationId>(id: Id, { headers, body, keepalive }: Input<Id>, token: string): RequestInit {
     const operation = OPERATIONS[id];
     const fields: Record<string, string> = { authorization: `Bearer ${token}` };
     for (const [name, value] of Object.entries<string | undefined>(headers ?? {})) if (value !== undefined) fields[name.toLowerCase()] = value;
     if ("body" in operation) fields["content-type"] = operation.body;
     // The token is for this address alone: it follows no redirect.
-    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }) };
+    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
   }
 
   async #refused(id: OperationId, response: Response): Promise<Failure> {
@@ -149,6 +155,10 @@ export class Api {
     const hint = OPERATIONS[id].method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
     return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
   }
+}
+
+function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {
+  return { status, headers, bytes, text: new TextDecoder().decode(bytes) };
 }
 
 /** The JSON object that an answer is. */

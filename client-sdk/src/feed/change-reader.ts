@@ -1,14 +1,14 @@
 // One iterator of changes: a cursor of its own over the shared feed. What the feed no longer keeps, or
 // never had, it reads by pages; so it may be as slow as it likes, and memory does not grow with it.
-import { jsonOf } from "./api.ts";
-import type { Api } from "./api.ts";
+import { jsonOf } from "../api/api.ts";
+import type { Api } from "../api/api.ts";
 import { feedOf } from "./change-feed.ts";
 import type { ChangeFeed, Listener } from "./change-feed.ts";
 import type { Wanted } from "./change-filter.ts";
-import { PAGE_LIMIT } from "./limits.ts";
-import { AgentClosedError, ProblemError, UnreachableError } from "./problem.ts";
+import { PAGE_LIMIT } from "../api/limits.ts";
+import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
 import { isClock, parseChange } from "./recent-changes.ts";
-import type { Change, ChangeList, FeedItem, Reset, Workspace } from "./types.ts";
+import type { Change, ChangeList, FeedItem, Reset, Workspace } from "../api/types.ts";
 
 /** Whose iterators they are. */
 export interface ReaderOwner {

@@ -1,0 +1,149 @@
+// Writes that are not answered yet, in their order on each surface. They are in memory, and behind that
+// in the account's database, so that a page that dies loses none. An idempotency key is made once, with
+// its entry; an entry that may have been sent does not change any more.
+import type { Database } from "../database.ts";
+import { mergeWrites } from "./merge.ts";
+import type { Write } from "./merge.ts";
+
+export interface OutboxEntry {
+  /** Its idempotency key. */
+  readonly key: string;
+  readonly surface: string;
+  readonly write: Write;
+}
+
+interface Slot {
+  entry: OutboxEntry;
+  /** Where it is stored; `null`: nowhere yet. */
+  id: number | null;
+  isSealed: boolean;
+  isStored: boolean;
+  isGone: boolean;
+}
+
+export class Outbox {
+  readonly #database: Database;
+  readonly #uuid: () => string;
+  readonly #onStored: () => void;
+  #slots: Slot[] = [];
+  #dirty = new Set<Slot>();
+  #storing: Promise<void> | null = null;
+  readonly #loaded: Promise<void>;
+
+  /** `onStored`: more of it is in the database now, or there is no database any more. */
+  constructor(database: Database, uuid: () => string, onStored: () => void = () => {}) {
+    this.#database = database;
+    this.#uuid = uuid;
+    this.#onStored = onStored;
+    this.#loaded = this.#load();
+  }
+
+  /** What an earlier page left is here. */
+  get loaded(): Promise<void> {
+    return this.#loaded;
+  }
+
+  get size(): number {
+    return this.#slots.length;
+  }
+
+  surfaces(): ReadonlySet<string> {
+    return new Set(this.#slots.map(({ entry }) => entry.surface));
+  }
+
+  /** The oldest entry of a surface, which is the next to be sent. */
+  first(surface: string): OutboxEntry | undefined {
+    return this.#slots.find(({ entry }) => entry.surface === surface)?.entry;
+  }
+
+  /** The newest entry of a surface. */
+  last(surface: string): OutboxEntry | undefined {
+    return this.#slots.findLast(({ entry }) => entry.surface === surface)?.entry;
+  }
+
+  /** Whether everything on a surface, or everywhere, survives the page. */
+  isStored(surface?: string): boolean {
+    return this.#slots.every(({ entry, isStored }) => isStored || (surface !== undefined && entry.surface !== surface));
+  }
+
+  /** Adds a write, into the last entry of its surface if that may still change. Answers the entry's key. */
+  add(surface: string, write: Write, key?: string): string {
+    const known = key === undefined ? undefined : this.#slots.find(({ entry }) => entry.key === key);
+    if (known !== undefined) return known.entry.key;
+    const last = this.#slots.findLast(({ entry }) => entry.surface === surface);
+    // A key that came from another tab is its entry's own.
+    const merged = last === undefined || last.isSealed || key !== undefined ? null : mergeWrites(last.entry.write, write);
+    if (last !== undefined && merged !== null) {
+      last.entry = { ...last.entry, write: merged };
+      this.#store(last);
+      return last.entry.key;
+    }
+    const entry: OutboxEntry = { key: key ?? this.#uuid(), surface, write };
+    const slot: Slot = { entry, id: null, isSealed: key !== undefined, isStored: false, isGone: false };
+    this.#slots.push(slot);
+    this.#store(slot);
+    return entry.key;
+  }
+
+  /** It is about to be sent: from now on it stays as it is. */
+  seal(key: string): void {
+    const slot = this.#slots.find(({ entry }) => entry.key === key);
+    if (slot !== undefined) slot.isSealed = true;
+  }
+
+  /** It was answered, for better or worse. */
+  remove(key: string): void {
+    const slot = this.#slots.find(({ entry }) => entry.key === key);
+    if (slot === undefined) return;
+    this.#slots = this.#slots.filter((other) => other !== slot);
+    slot.isGone = true;
+    this.#store(slot);
+  }
+
+  /** Resolves when the database has what is here now, or is lost. */
+  async settled(): Promise<void> {
+    await this.#loaded;
+    await this.#storing;
+  }
+
+  async #load(): Promise<void> {
+    const found = await this.#database.run(async (transaction) => {
+      const store = transaction.objectStore("outbox");
+      return [await store.getAllKeys(), await store.getAll()] as const;
+    });
+    const [ids, entries] = found ?? [[], []];
+    const older = entries.map((entry, index): Slot => ({ entry, id: ids[index]!, isSealed: true, isStored: true, isGone: false }));
+    // What was added meanwhile came later.
+    this.#slots = [...older, ...this.#slots];
+  }
+
+  #store(slot: Slot): void {
+    slot.isStored = false;
+    this.#dirty.add(slot);
+    this.#storing ??= this.#loaded.then(() => this.#write()).finally(() => (this.#storing = null));
+  }
+
+  /** Writes what changed, in transactions of whatever came together. */
+  async #write(): Promise<void> {
+    while (this.#dirty.size > 0) {
+      const slots = [...this.#dirty];
+      this.#dirty.clear();
+      const written = slots.map(({ entry }) => entry);
+      const ids = await this.#database.run(async (transaction) => {
+        const store = transaction.objectStore("outbox");
+        return Promise.all(
+          slots.map(async ({ entry, id, isGone }) => {
+            if (!isGone) return id === null ? store.add(entry) : store.put(entry, id);
+            if (id !== null) await store.delete(id);
+            return null;
+          }),
+        );
+      });
+      for (const [index, slot] of slots.entries()) {
+        if (ids !== undefined) slot.id = ids[index] ?? null;
+        slot.isStored = ids !== undefined && slot.entry === written[index];
+      }
+      this.#onStored();
+    }
+  }
+}
