@@ -1,0 +1,157 @@
+// Who is in the workspace. This browser says that somebody is here when something happens, not on a
+// beat, and asks who else is when that may have changed and matters.
+import { jsonOf } from "../api/api.ts";
+import type { Api } from "../api/api.ts";
+import type { Change, PresenceList } from "../api/types.ts";
+import type { PageEnvironment } from "../browser.ts";
+import { Emitter } from "../emitter.ts";
+
+export type PresenceState = Readonly<Record<string, unknown>>;
+export type PresenceEvents = { change: PresenceList };
+
+/** How long a row counts, in seconds: the longest that the API takes, so that an idle reader renews it seldom. */
+const TTL_S = 300;
+/** A row is renewed when so much of its life is over: by whatever happens then, or by the tick of a page that is looked at. */
+const RENEW_MS = 240_000;
+/** What is known is good for so long, by what happened. A relay speaks for people, so it is looked at once it says something. */
+const FRESH_MS = { focus: 5_000, relayed: 2_000, others: 10_000, own: 60_000 } as const;
+
+export interface PresenceOptions {
+  readonly api: Api;
+  readonly environment: PageEnvironment;
+  /** The name of this browser's row. */
+  readonly session: string;
+  /** Who this is: changes of one's own say nothing about others. */
+  readonly account: () => string | null;
+}
+
+export class Presence extends Emitter<PresenceEvents> {
+  readonly #options: PresenceOptions;
+  #list: PresenceList | null = null;
+  #state: PresenceState | null = null;
+  /** The state that the API knows, as JSON, and when it heard of it. */
+  #said: { readonly json: string; readonly at: number } | null = null;
+  #answeredAt = -Infinity;
+  #asking: Promise<void> | null = null;
+  #isActive = false;
+  #unwatch = () => {};
+  #timer: unknown;
+
+  constructor(options: PresenceOptions) {
+    super();
+    this.#options = options;
+  }
+
+  /** Who is here, as it was last heard. */
+  get list(): PresenceList | null {
+    return this.#list;
+  }
+
+  /** Humans other than this one; `null` when not known. */
+  get otherHumans(): number | null {
+    return this.#list?.otherHumans ?? null;
+  }
+
+  /** This tab is the one that speaks for the browser. */
+  start(): void {
+    if (this.#isActive) return;
+    this.#isActive = true;
+    this.#unwatch = this.#options.environment.watch((change) => {
+      if (change === "visible" || change === "online") this.#refresh(FRESH_MS.focus);
+      if (change === "hidden") this.#options.environment.clearTimeout(this.#timer);
+    });
+    if (this.#state !== null) this.#refresh(0);
+  }
+
+  /** Another tab speaks from now on. The row stays. */
+  stop(): void {
+    this.#isActive = false;
+    this.#unwatch();
+    this.#options.environment.clearTimeout(this.#timer);
+  }
+
+  /** Says that this browser is here, and what it does: at most 1 KiB of JSON. `null`: nothing any more. */
+  show(state: PresenceState | null): void {
+    const hasChanged = JSON.stringify(state) !== JSON.stringify(this.#state);
+    this.#state = state;
+    if (!this.#isActive) return;
+    if (state === null) this.#leave();
+    else if (hasChanged) this.#refresh(0);
+  }
+
+  /** Asks who is here now. */
+  async refresh(): Promise<PresenceList | null> {
+    await this.#asking;
+    await this.#ask();
+    return this.#list;
+  }
+
+  /** A change of the workspace: somebody did something, and may be somebody new. */
+  handleChange({ actor }: Change): void {
+    if (actor === this.#options.account()) return this.#refresh(FRESH_MS.own);
+    if (actor.startsWith("relay:")) return this.#refresh(FRESH_MS.relayed);
+    const known = this.#list?.presence.find(({ sub }) => sub === actor);
+    // Agents write all the time, and make no company.
+    if (known === undefined || known.kind === "human") this.#refresh(FRESH_MS.others);
+  }
+
+  /** The last tab closes. */
+  close(): void {
+    if (this.#isActive) this.#leave();
+    this.stop();
+  }
+
+  #leave(): void {
+    if (this.#said === null) return;
+    this.#said = null;
+    const { api, session } = this.#options;
+    void api.attempt("deletePresence", { query: { session }, keepalive: true });
+  }
+
+  /** Asks unless the answer is newer than that. A hidden page does not care until it is shown. */
+  #refresh(freshMs: number): void {
+    const { environment } = this.#options;
+    if (!this.#isActive || environment.isHidden()) return;
+    const now = environment.now();
+    // A clock that was set back makes nothing fresh.
+    const age = now - this.#answeredAt;
+    if (age >= 0 && age < freshMs && !this.#isDue(now)) return;
+    void this.#ask();
+  }
+
+  #isDue(now: number): boolean {
+    return this.#state !== null && (this.#said === null || Math.abs(now - this.#said.at) >= RENEW_MS);
+  }
+
+  /** One request at a time; what is to be said changed meanwhile, so it is said after it. */
+  #ask(): Promise<void> {
+    this.#asking ??= this.#exchange().finally(() => {
+      this.#asking = null;
+      if (this.#isActive && this.#state !== null && this.#said !== null && JSON.stringify(this.#state) !== this.#said.json) void this.#ask();
+    });
+    return this.#asking;
+  }
+
+  async #exchange(): Promise<void> {
+    const { api, environment, session } = this.#options;
+    const [now, json] = [environment.now(), JSON.stringify(this.#state)];
+    const says = this.#state !== null && this.#isActive && (this.#isDue(now) || this.#said?.json !== json);
+    const body = JSON.stringify({ session, ttl: TTL_S, state: this.#state ?? {} });
+    const answer = says ? await api.attempt("putPresence", { body }) : await api.attempt("listPresence", { query: { session } });
+    // What is not known now is asked at the next event.
+    if ("error" in answer) return;
+    if (says && this.#state !== null) this.#said = { json, at: now };
+    this.#answeredAt = environment.now();
+    this.#list = jsonOf<PresenceList>(answer);
+    this.#tick();
+    this.emit("change", this.#list);
+  }
+
+  /** Who reads for minutes without a sign of life is still here, as long as the page is looked at. */
+  #tick(): void {
+    const { environment } = this.#options;
+    environment.clearTimeout(this.#timer);
+    if (!this.#isActive || this.#state === null || environment.isHidden()) return;
+    this.#timer = environment.setTimeout(() => this.#refresh(0), RENEW_MS);
+  }
+}
