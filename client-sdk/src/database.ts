@@ -23,8 +23,6 @@ export interface Schema extends DBSchema {
 export interface DocumentRecord {
   readonly path: string;
   readonly epoch?: number;
-  /** State vector when every edit was saved. */
-  readonly saved?: Uint8Array;
   /** Edits went to a relay that has not said that they are saved. */
   readonly hasUnsaved: boolean;
 }

@@ -30,6 +30,7 @@ export class FakeClock {
 
   /** Lets time pass, timer by timer; what a timer starts gets its turn before the next. */
   async advance(ms: number): Promise<void> {
+    await settled();
     const end = this.now + ms;
     for (;;) {
       const [next] = [...this.#timers].sort((a, b) => a.at - b.at);

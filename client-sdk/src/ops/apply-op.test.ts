@@ -35,7 +35,8 @@ beforeEach(() => {
 function page({ account = "ann", answer }: { account?: string; answer?: (entry: OutboxEntry) => Failure | WriteReceipt } = {}) {
   const environment = fakePage(clock, { indexedDB: () => factory });
   const database = new Database(environment, account, () => {});
-  const outbox = new Outbox(database, environment.uuid);
+  const outbox = new Outbox(environment.uuid);
+  void outbox.attach(database);
   const calls: Call[] = [];
   const refused: Refusal[] = [];
   const send = (entry: OutboxEntry, { keepalive }: { keepalive: boolean }) =>

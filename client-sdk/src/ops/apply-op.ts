@@ -72,8 +72,8 @@ export class Ops extends Emitter<OpsEvents> {
   /** Begins to send: also what an earlier page left, which is due at once. */
   async start(): Promise<void> {
     const { outbox, environment } = this.#options;
-    this.#isSending = true;
     await outbox.loaded;
+    this.#isSending = true;
     for (const surface of outbox.surfaces()) this.#coalescer.handleAdd(surface, environment.now());
     this.#coalescer.handleFlush();
     this.#run();
@@ -139,6 +139,12 @@ export class Ops extends Emitter<OpsEvents> {
     this.#coalescer.handleFlush();
     this.#run();
     this.#isHiding = false;
+  }
+
+  /** What waits on a surface is due at once. */
+  urge(surface: string): void {
+    this.#coalescer.handleFlush(surface);
+    this.#run();
   }
 
   /** The network is back, somebody looks at the page, or has signed in again. */

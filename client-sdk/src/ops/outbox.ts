@@ -1,7 +1,7 @@
 // Writes that are not answered yet, in their order on each surface. They are in memory, and behind that
-// in the account's database, so that a page that dies loses none. An idempotency key is made once, with
+// in the account's database if this tab keeps it, so that a page that dies loses none. An idempotency key is made once, with
 // its entry; an entry that may have been sent does not change any more.
-import type { Database } from "../database.ts";
+import type { Database, Transaction } from "../database.ts";
 import { mergeWrites } from "./merge.ts";
 import type { Write } from "./merge.ts";
 
@@ -22,23 +22,35 @@ interface Slot {
 }
 
 export class Outbox {
-  readonly #database: Database;
   readonly #uuid: () => string;
   readonly #onStored: () => void;
+  #database: Database | null = null;
   #slots: Slot[] = [];
   #dirty = new Set<Slot>();
   #storing: Promise<void> | null = null;
-  readonly #loaded: Promise<void>;
+  #loaded: Promise<void> = Promise.resolve();
 
-  /** `onStored`: more of it is in the database now, or there is no database any more. */
-  constructor(database: Database, uuid: () => string, onStored: () => void = () => {}) {
-    this.#database = database;
+  /** In memory, until `attach`. `onStored`: more of it is in the database now, or there is no database any more. */
+  constructor(uuid: () => string, onStored: () => void = () => {}) {
     this.#uuid = uuid;
     this.#onStored = onStored;
-    this.#loaded = this.#load();
   }
 
-  /** What an earlier page left is here. */
+  /** From now on this tab keeps the account's outbox. Resolves when what an earlier page left is here. */
+  attach(database: Database): Promise<void> {
+    this.#database = database;
+    this.#loaded = this.#load(database);
+    for (const slot of this.#slots) this.#store(slot);
+    return this.#loaded;
+  }
+
+  /** Another tab keeps it. What is here stays in memory, under its keys, and is in the database too. */
+  detach(): void {
+    this.#database = null;
+    for (const slot of this.#slots) Object.assign(slot, { id: null, isStored: false });
+    this.#dirty.clear();
+  }
+
   get loaded(): Promise<void> {
     return this.#loaded;
   }
@@ -106,39 +118,40 @@ export class Outbox {
     await this.#storing;
   }
 
-  async #load(): Promise<void> {
-    const found = await this.#database.run(async (transaction) => {
+  async #load(database: Database): Promise<void> {
+    const found = await database.run(async (transaction) => {
       const store = transaction.objectStore("outbox");
       return [await store.getAllKeys(), await store.getAll()] as const;
     });
+    if (this.#database !== database) return;
     const [ids, entries] = found ?? [[], []];
-    const older = entries.map((entry, index): Slot => ({ entry, id: ids[index]!, isSealed: true, isStored: true, isGone: false }));
+    const older: Slot[] = [];
+    for (const [index, entry] of entries.entries()) {
+      const own = this.#slots.find((slot) => slot.entry.key === entry.key);
+      const stored = { id: ids[index]!, isSealed: true, isStored: true };
+      if (own === undefined) older.push({ entry, isGone: false, ...stored });
+      else Object.assign(own, stored);
+    }
     // What was added meanwhile came later.
     this.#slots = [...older, ...this.#slots];
   }
 
   #store(slot: Slot): void {
     slot.isStored = false;
+    if (this.#database === null) return;
     this.#dirty.add(slot);
     this.#storing ??= this.#loaded.then(() => this.#write()).finally(() => (this.#storing = null));
   }
 
   /** Writes what changed, in transactions of whatever came together. */
   async #write(): Promise<void> {
-    while (this.#dirty.size > 0) {
+    while (this.#dirty.size > 0 && this.#database !== null) {
+      const database = this.#database;
       const slots = [...this.#dirty];
       this.#dirty.clear();
       const written = slots.map(({ entry }) => entry);
-      const ids = await this.#database.run(async (transaction) => {
-        const store = transaction.objectStore("outbox");
-        return Promise.all(
-          slots.map(async ({ entry, id, isGone }) => {
-            if (!isGone) return id === null ? store.add(entry) : store.put(entry, id);
-            if (id !== null) await store.delete(id);
-            return null;
-          }),
-        );
-      });
+      const ids = await database.run((transaction) => Promise.all(slots.map((slot) => save(transaction, slot))));
+      if (this.#database !== database) continue;
       for (const [index, slot] of slots.entries()) {
         if (ids !== undefined) slot.id = ids[index] ?? null;
         slot.isStored = ids !== undefined && slot.entry === written[index];
@@ -146,4 +159,12 @@ export class Outbox {
       this.#onStored();
     }
   }
+}
+
+/** Where it is stored now; `null`: nowhere any more. */
+async function save(transaction: Transaction, { entry, id, isGone }: Slot): Promise<number | null> {
+  const store = transaction.objectStore("outbox");
+  if (!isGone) return id === null ? store.add(entry) : store.put(entry, id);
+  if (id !== null) await store.delete(id);
+  return null;
 }
