@@ -60,6 +60,11 @@ export class Api {
     return `${this.#origin} ${this.workspace}`;
   }
 
+  /** The token that calls use. Rejects as the application's provider does. */
+  token(): Promise<string> {
+    return this.#token.current();
+  }
+
   /**
    * Makes a call, and makes it again while that may help. A call that changes something has its
    * idempotency key in `input`, the same at each try, so that it happens once.

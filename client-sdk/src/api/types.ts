@@ -149,3 +149,9 @@ export interface PresenceList {
   /** False when people whom only the room knows are missing. */
   readonly complete: boolean;
 }
+
+/** A token for one workspace and purpose; `expiresAt` in ms since 1970. */
+export interface TokenAnswer {
+  readonly token: string;
+  readonly expiresAt: number;
+}

@@ -109,6 +109,11 @@ export class Ops extends Emitter<OpsEvents> {
     return surface === undefined ? outbox.size > 0 : outbox.first(surface) !== undefined;
   }
 
+  /** What waits on a surface, the oldest first. */
+  waiting(surface: string): readonly Write[] {
+    return this.#options.outbox.all(surface).map(({ write }) => write);
+  }
+
   /** Whether what waits survives the page. */
   isStored(surface?: string): boolean {
     return this.#options.outbox.isStored(surface);
@@ -139,6 +144,11 @@ export class Ops extends Emitter<OpsEvents> {
     this.#coalescer.handleFlush();
     this.#run();
     this.#isHiding = false;
+  }
+
+  /** The outbox or the device's copies changed where they are kept. */
+  handleStored(): void {
+    this.emit("change", undefined);
   }
 
   /** What waits on a surface is due at once. */

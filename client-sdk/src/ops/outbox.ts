@@ -68,6 +68,10 @@ export class Outbox {
     return this.#slots.find(({ entry }) => entry.surface === surface)?.entry;
   }
 
+  all(surface: string): readonly OutboxEntry[] {
+    return this.#slots.flatMap(({ entry }) => (entry.surface === surface ? [entry] : []));
+  }
+
   /** The newest entry of a surface. */
   last(surface: string): OutboxEntry | undefined {
     return this.#slots.findLast(({ entry }) => entry.surface === surface)?.entry;

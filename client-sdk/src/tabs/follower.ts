@@ -78,7 +78,8 @@ export class LeaderCalls {
     for (const [id, { method, payload, settle, reject, timer }] of this.#calls) {
       this.#environment.clearTimeout(timer);
       this.#calls.delete(id);
-      this.#handle(method, payload, this.#channel.tab).then(settle, reject);
+      // After everything else that follows from leading.
+      Promise.resolve().then(() => this.#handle(method, payload, this.#channel.tab)).then(settle, reject);
     }
   }
 
