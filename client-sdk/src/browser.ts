@@ -20,7 +20,7 @@ export interface TabStorage {
   removeItem(key: string): void;
 }
 
-export type Surroundings = "hidden" | "offline" | "online" | "visible";
+export type Surroundings = "focus" | "hidden" | "offline" | "online" | "visible";
 
 export interface Environment {
   readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
@@ -91,13 +91,16 @@ export function browserEnvironment(): PageEnvironment {
 function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
   const online = () => listener("online");
   const offline = () => listener("offline");
+  const focus = () => listener("focus");
   const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
   globalThis.addEventListener("online", online);
   globalThis.addEventListener("offline", offline);
+  globalThis.addEventListener("focus", focus);
   page.addEventListener("visibilitychange", visibility);
   return () => {
     globalThis.removeEventListener("online", online);
     globalThis.removeEventListener("offline", offline);
+    globalThis.removeEventListener("focus", focus);
     page.removeEventListener("visibilitychange", visibility);
   };
 }

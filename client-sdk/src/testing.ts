@@ -86,7 +86,7 @@ export function fakePage(clock: FakeClock, members: Partial<PageEnvironment> = {
     warnings,
     change(to) {
       if (to === "online" || to === "offline") online = to === "online";
-      else hidden = to === "hidden";
+      else if (to !== "focus") hidden = to === "hidden";
       for (const listener of listeners) listener(to);
     },
     ...members,

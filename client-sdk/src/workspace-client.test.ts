@@ -3,7 +3,7 @@ import "fake-indexeddb/auto";
 import assert from "node:assert/strict";
 import { beforeEach, describe, test } from "node:test";
 import { IDBFactory } from "fake-indexeddb";
-import { MiniApi } from "../test/mini-api.ts";
+import { MiniApi, problem } from "../test/mini-api.ts";
 import { until } from "../test/waiting.ts";
 import { WorkspaceClient } from "./index.ts";
 import type { WorkspaceClientOptions } from "./index.ts";
@@ -91,6 +91,23 @@ describe("a page alone", () => {
     assert.equal(document.status.save, "pending");
     await document.flush();
     assert.equal(api.text("d"), "at once");
+    await client.close();
+  });
+
+  test("a read that lost a race against the document's first write is done again", async () => {
+    let answer: (response: Response) => void = () => {};
+    api.script = ({ method, path }) => (method === "GET" && path.startsWith("docs/") ? new Promise((settle) => (answer = settle)) : undefined);
+    const { client } = open(new FakeBrowser());
+    const document = client.openDoc("d");
+    await until(() => client.status.role === "leader", "it leads");
+    await settled();
+    text(document).insert(0, "first");
+    await clock.advance(1_000);
+    assert.equal(api.text("d"), "first");
+    api.script = () => undefined;
+    answer(problem(409, "wrong_node_kind"));
+    await until(() => document.status.isLoaded, "it is loaded");
+    assert.equal(document.status.reason, undefined);
     await client.close();
   });
 

@@ -25,6 +25,8 @@ export class MiniApi {
   readonly people = new Map<string, Set<string>>();
   /** `before`: nothing arrives; `after`: it is done, and the answer is lost. */
   fault: "after" | "before" | null = null;
+  /** Answers a call in place of the API. */
+  script: (call: ApiCall) => Promise<Response> | undefined = () => undefined;
   readonly #answers = new Map<string, object>();
   readonly #streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
 
@@ -70,6 +72,8 @@ export class MiniApi {
     const call = { method, path, sub, key: fields.get("idempotency-key") };
     this.calls.push(call);
     if (this.fault === "before") throw new TypeError("away");
+    const scripted = this.script(call);
+    if (scripted !== undefined) return scripted;
     const repeated = call.key === null ? undefined : this.#answers.get(`${sub} ${call.key}`);
     const answer = repeated === undefined ? this.#answer(call, searchParams, body, signal) : Response.json(repeated);
     if (call.key !== null && answer.ok) this.#answers.set(`${sub} ${call.key}`, (await answer.clone().json()) as object);
@@ -155,6 +159,6 @@ function encode(change: Change): Uint8Array {
   return new TextEncoder().encode(`event: change\nid: ${change.clock}\ndata: ${JSON.stringify(change)}\n\n`);
 }
 
-function problem(status: number, code: string): Response {
+export function problem(status: number, code: string): Response {
   return Response.json({ code, status, detail: code }, { status, headers: { "content-type": "application/problem+json" } });
 }

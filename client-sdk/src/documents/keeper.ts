@@ -86,7 +86,7 @@ export class DocumentKeeper extends Emitter<Events> {
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
       environment.watch((change) => {
-        if (change === "visible" || change === "online") this.evaluate();
+        if (change !== "hidden" && change !== "offline") this.evaluate();
       }),
     ];
   }
@@ -230,6 +230,8 @@ export class DocumentKeeper extends Emitter<Events> {
       this.#unclear.clear();
       void this.#pull();
     }
+    // There is a document now, whatever a read that began earlier says.
+    if (!this.#isLoaded) void this.#pull();
     this.#tell();
   }
 

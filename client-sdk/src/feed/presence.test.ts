@@ -56,26 +56,45 @@ describe("presence", () => {
       await clock.advance(100);
     }
     assert.deepEqual(calls, ["GET"]);
-    assert.equal(presence.otherHumans, 1);
+    await clock.advance(60_000);
+    assert.deepEqual([calls, presence.otherHumans], [["GET", "GET"], 1]);
   });
 
-  test("C.27 agents that write all the time are not asked about; people and relays are", async () => {
-    const { presence, calls } = setUp();
+  test("C.27 agents that write all the time are asked about once; somebody new is, and a relay, which speaks for people", async () => {
+    const { presence, calls, there } = setUp();
+    Object.assign(there, { presence: [entry("bot", "agent")], otherHumans: 0 });
     presence.start();
     presence.show({ path: "d" });
     await clock.advance(20_000);
     for (let n = 0; n < 1_000; n += 1) presence.handleChange(change("bot"));
+    await clock.advance(10_000);
+    assert.equal(calls.length, 1);
+    presence.handleChange(change("bot that shows nothing of itself"));
+    await settled();
+    assert.equal(calls.length, 2);
+    for (let n = 0; n < 600; n += 1) {
+      presence.handleChange(change("bot that shows nothing of itself"));
+      await clock.advance(100);
+    }
+    assert.equal(calls.length, 3, "once a minute");
+    presence.handleChange(change("relay:cf"));
+    await clock.advance(2_000);
+    assert.equal(calls.length, 4);
+  });
+
+  test("S3 what happens just after a look is looked at a little later, once", async () => {
+    const { presence, calls, there } = setUp();
+    Object.assign(there, { presence: [], otherHumans: 0 });
+    presence.start();
+    presence.show({ path: "d" });
+    await settled();
+    for (const actor of ["ben", "relay:cf", "ben"]) presence.handleChange(change(actor));
     await settled();
     assert.equal(calls.length, 1);
-    presence.handleChange(change("ben"));
-    await settled();
-    assert.equal(calls.length, 2);
-    presence.handleChange(change("ben"));
     await clock.advance(2_000);
     assert.equal(calls.length, 2);
-    presence.handleChange(change("relay:cf"));
-    await settled();
-    assert.equal(calls.length, 3);
+    await clock.advance(60_000);
+    assert.equal(calls.length, 2);
   });
 
   test("what changes during a call is said after it, and each state once", async () => {

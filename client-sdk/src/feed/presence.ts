@@ -13,8 +13,8 @@ export type PresenceEvents = { change: PresenceList };
 const TTL_S = 300;
 /** A row is renewed when so much of its life is over: by whatever happens then, or by the tick of a page that is looked at. */
 const RENEW_MS = 240_000;
-/** What is known is good for so long, by what happened. A relay speaks for people, so it is looked at once it says something. */
-const FRESH_MS = { focus: 5_000, relayed: 2_000, others: 10_000, own: 60_000 } as const;
+/** What is known is good for so long: after a look at the page, after a sign of somebody new, and after what is no news. */
+const FRESH_MS = { focus: 5_000, newcomer: 2_000, noNews: 60_000 } as const;
 
 export interface PresenceOptions {
   readonly api: Api;
@@ -33,9 +33,13 @@ export class Presence extends Emitter<PresenceEvents> {
   #said: { readonly json: string; readonly at: number } | null = null;
   #answeredAt = -Infinity;
   #asking: Promise<void> | null = null;
+  /** Who writes here and was not in the list: agents that do not show themselves. */
+  #strangers = new Set<string>();
   #isActive = false;
   #unwatch = () => {};
   #timer: unknown;
+  /** Asks when what is known is not fresh any more. */
+  #later: { readonly at: number; readonly timer: unknown } | null = null;
 
   constructor(options: PresenceOptions) {
     super();
@@ -57,8 +61,8 @@ export class Presence extends Emitter<PresenceEvents> {
     if (this.#isActive) return;
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
-      if (change === "visible" || change === "online") this.#refresh(FRESH_MS.focus);
-      if (change === "hidden") this.#options.environment.clearTimeout(this.#timer);
+      if (change === "hidden") this.#rest();
+      else if (change !== "offline") this.#refresh(FRESH_MS.focus);
     });
     if (this.#state !== null) this.#refresh(0);
   }
@@ -67,7 +71,7 @@ export class Presence extends Emitter<PresenceEvents> {
   stop(): void {
     this.#isActive = false;
     this.#unwatch();
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#rest();
   }
 
   /** Says that this browser is here, and what it does: at most 1 KiB of JSON. `null`: nothing any more. */
@@ -88,11 +92,13 @@ export class Presence extends Emitter<PresenceEvents> {
 
   /** A change of the workspace: somebody did something, and may be somebody new. */
   handleChange({ actor }: Change): void {
-    if (actor === this.#options.account()) return this.#refresh(FRESH_MS.own);
-    if (actor.startsWith("relay:")) return this.#refresh(FRESH_MS.relayed);
     const known = this.#list?.presence.find(({ sub }) => sub === actor);
     // Agents write all the time, and make no company.
-    if (known === undefined || known.kind === "human") this.#refresh(FRESH_MS.others);
+    if (known !== undefined && known.kind !== "human") return;
+    // A relay speaks for people.
+    const isNews = actor.startsWith("relay:") ? (this.otherHumans ?? 0) === 0 : known === undefined && actor !== this.#options.account() && !this.#strangers.has(actor);
+    if (isNews && !actor.startsWith("relay:")) this.#strangers.add(actor);
+    this.#refresh(isNews ? FRESH_MS.newcomer : FRESH_MS.noNews);
   }
 
   /** The last tab closes. */
@@ -115,8 +121,21 @@ export class Presence extends Emitter<PresenceEvents> {
     const now = environment.now();
     // A clock that was set back makes nothing fresh.
     const age = now - this.#answeredAt;
-    if (age >= 0 && age < freshMs && !this.#isDue(now)) return;
+    if (age >= 0 && age < freshMs && !this.#isDue(now)) return this.#refreshAt(this.#answeredAt + freshMs);
     void this.#ask();
+  }
+
+  #refreshAt(at: number): void {
+    const { environment } = this.#options;
+    if (this.#later !== null && this.#later.at <= at) return;
+    environment.clearTimeout(this.#later?.timer);
+    this.#later = { at, timer: environment.setTimeout(() => this.#refresh(0), at - environment.now()) };
+  }
+
+  #rest(): void {
+    this.#options.environment.clearTimeout(this.#timer);
+    this.#options.environment.clearTimeout(this.#later?.timer);
+    this.#later = null;
   }
 
   #isDue(now: number): boolean {
@@ -125,6 +144,8 @@ export class Presence extends Emitter<PresenceEvents> {
 
   /** One request at a time; what is to be said changed meanwhile, so it is said after it. */
   #ask(): Promise<void> {
+    this.#options.environment.clearTimeout(this.#later?.timer);
+    this.#later = null;
     this.#asking ??= this.#exchange().finally(() => {
       this.#asking = null;
       if (this.#isActive && this.#state !== null && this.#said !== null && JSON.stringify(this.#state) !== this.#said.json) void this.#ask();
