@@ -20,7 +20,7 @@ export interface TabStorage {
   removeItem(key: string): void;
 }
 
-export type Surroundings = "hidden" | "offline" | "online" | "visible";
+export type Surroundings = "focus" | "hidden" | "offline" | "online" | "visible";
 
 export interface Environment {
   readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
@@ -44,8 +44,28 @@ export interface Environment {
   warn(text: string): void;
 }
 
+/** The part of a `BroadcastChannel` that is used. */
+export interface BroadcastChannelLike {
+  onmessage: ((event: { data: unknown }) => void) | null;
+  postMessage(message: unknown): void;
+  close(): void;
+}
+
+/** The part of `navigator.locks` that is used. */
+export interface LockManagerLike {
+  request(name: string, options: { signal?: AbortSignal; steal?: boolean }, run: () => Promise<void>): Promise<void>;
+}
+
+/** What a page has besides: a database, and other tabs of the same origin. Each may be missing. */
+export interface PageEnvironment extends Environment {
+  /** `null` where there is none. May throw, as the browser's own property does. */
+  indexedDB(): IDBFactory | null;
+  locks(): LockManagerLike | null;
+  openChannel(name: string): BroadcastChannelLike | null;
+}
+
 /** The surroundings that this code runs in. Where there is no page, it is online and visible. */
-export function browserEnvironment(): Environment {
+export function browserEnvironment(): PageEnvironment {
   const page = typeof document === "undefined" ? undefined : document;
   return {
     WebSocket: globalThis.WebSocket as unknown as Environment["WebSocket"],
@@ -61,19 +81,26 @@ export function browserEnvironment(): Environment {
     search: () => globalThis.location?.search ?? "",
     tabStorage,
     warn: (text) => console.warn(text),
+    indexedDB: () => globalThis.indexedDB ?? null,
+    // Node has both too, but only pages have tabs.
+    locks: () => (page === undefined ? null : ((globalThis.navigator?.locks as LockManagerLike | undefined) ?? null)),
+    openChannel: (name) => (page === undefined || typeof BroadcastChannel === "undefined" ? null : (new BroadcastChannel(name) as unknown as BroadcastChannelLike)),
   };
 }
 
 function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
   const online = () => listener("online");
   const offline = () => listener("offline");
+  const focus = () => listener("focus");
   const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
   globalThis.addEventListener("online", online);
   globalThis.addEventListener("offline", offline);
+  globalThis.addEventListener("focus", focus);
   page.addEventListener("visibilitychange", visibility);
   return () => {
     globalThis.removeEventListener("online", online);
     globalThis.removeEventListener("offline", offline);
+    globalThis.removeEventListener("focus", focus);
     page.removeEventListener("visibilitychange", visibility);
   };
 }

@@ -92,6 +92,8 @@ export class RelaySocket {
     this.#state = initialState(this.#config);
     this.#tokens = options.getToken ? new TokenSource(options.getToken, this.#environment) : null;
     this.#unwatch = this.#environment.watch((change) => {
+      // A window beside another one was in sight all the time.
+      if (change === "focus") return;
       if (change === "offline") return this.#handle({ kind: "offline" });
       this.#active?.connection?.handleChange();
       if (change !== "hidden") this.#handle({ kind: "wake" });

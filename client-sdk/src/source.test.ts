@@ -12,15 +12,15 @@ const SOURCES = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
 /** Without comments, which may name anything. */
 const code = (text: string) => text.replaceAll(/^\s*(\/\/|\/?\*).*$/gm, "").replaceAll(/\/\/ .*$/gm, "");
 
-test("B09 only Yjs and y-protocols are imported, which the application brings", () => {
+test("B09 only Yjs and y-protocols are imported, which the application brings, and idb, which does not know Yjs", () => {
   const tool = ["node:fs", "node:url"];
   for (const { name, text } of SOURCES) {
     const imports = [...text.matchAll(/from "([^"]+)"/g)].map((match) => match[1]!);
-    const allowed = (from: string) => /^\.\.?\//.test(from) || from === "yjs" || from === "y-protocols/awareness" || (name === "check-relays.ts" && tool.includes(from));
+    const allowed = (from: string) => /^\.\.?\//.test(from) || from === "yjs" || from === "y-protocols/awareness" || from === "idb" || (name === "check-relays.ts" && tool.includes(from));
     assert.deepEqual(imports.filter((from) => !allowed(from)), [], name);
   }
   const { peerDependencies, dependencies } = JSON.parse(readFileSync(`${FOLDER}/../package.json`, "utf8"));
-  assert.deepEqual([Object.keys(peerDependencies), dependencies], [["y-protocols", "yjs"], undefined]);
+  assert.deepEqual([Object.keys(peerDependencies), Object.keys(dependencies)], [["y-protocols", "yjs"], ["idb"]]);
 });
 
 /** Every file and package that an entry leads to. */
@@ -40,15 +40,15 @@ function reachedFrom(entry: string): ReadonlySet<string> {
 }
 
 test("the entries without Yjs do not reach Yjs", () => {
-  for (const [entry, part] of [["relay.ts", "relay-walker.ts"], ["agent/index.ts", "agent/change-feed.ts"]] as const) {
+  for (const [entry, part] of [["relay.ts", "relay-walker.ts"], ["agent/index.ts", "feed/change-feed.ts"]] as const) {
     const reached = reachedFrom(entry);
     assert.ok(reached.has(part));
-    assert.deepEqual([...reached].filter((name) => name.startsWith("y")), []);
+    assert.deepEqual([...reached].filter((name) => name === "yjs" || name.startsWith("y-")), []);
   }
 });
 
 test("an agent holds no WebSocket and no relay", () => {
-  const others = [...reachedFrom("agent/index.ts")].filter((name) => !name.startsWith("agent/"));
+  const others = [...reachedFrom("agent/index.ts")].filter((name) => !/^(agent|api|feed)\//.test(name));
   assert.deepEqual(others.sort(), ["browser.ts", "token-source.ts"]);
 });
 

@@ -1,10 +1,12 @@
 // SyncProvider: keeps one Y.Doc and its Awareness in sync over a list of relays.
-import { Awareness, removeAwarenessStates } from "y-protocols/awareness";
+import { removeAwarenessStates } from "y-protocols/awareness";
+import type { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
 import type { StopReason } from "./close-codes.ts";
 import { Emitter } from "./emitter.ts";
+import { quietAwareness } from "./quiet-awareness.ts";
 import { FlushError, Receipts } from "./receipts.ts";
 import type { Receipt, SaveState } from "./receipts.ts";
 import { RelaySocket } from "./relay-socket.ts";
@@ -18,6 +20,8 @@ export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environme
   readonly document: string;
   /** One that the application made; its own timers are then the application's business. */
   readonly awareness?: Awareness;
+  /** Tells awareness states that come from further tabs of this browser by their origin: this connection speaks for them too. */
+  readonly isNeighbour?: (origin: unknown) => boolean;
   /** The epoch that a stored copy of the document comes from. */
   readonly epoch?: number;
   /** Hear of the workspace's changes by the event `change`. */
@@ -68,6 +72,8 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
   readonly #socket: RelaySocket;
   readonly #receipts: Receipts;
   readonly #sessions = new Set<SyncSession>();
+  /** Client ids of further tabs. */
+  readonly #neighbours = new Set<number>();
   #active: SyncSession | null = null;
   #epoch: number | undefined;
   #readOnly = false;
@@ -158,7 +164,8 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
 
   #attach(channel: Channel, isProbe: boolean): Receiver {
     const { doc, awareness } = this;
-    const session = new SyncSession({ doc, awareness, channel, isProbe }, {
+    const ownClients = () => [awareness.clientID, ...this.#neighbours];
+    const session = new SyncSession({ doc, awareness, channel, isProbe, ownClients }, {
       // A probe's is synced when it is adopted.
       synced: () => session === this.#active && this.#receipts.handleSynced(),
       readOnly: () => this.#becomeReadOnly(),
@@ -193,7 +200,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
 
   /** Without a connection nobody knows who is there. Their clocks go too, else a state that comes again would count as old. */
   #forgetOthers(): void {
-    const others = [...this.awareness.getStates().keys()].filter((id) => id !== this.awareness.clientID);
+    const others = [...this.awareness.getStates().keys()].filter((id) => id !== this.awareness.clientID && !this.#neighbours.has(id));
     removeAwarenessStates(this.awareness, others, this);
     for (const id of others) this.awareness.meta.delete(id);
   }
@@ -247,12 +254,21 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
 
   /** Only real changes are sent, so no timer of an awareness keeps a room awake (W6). */
   readonly #handleAwarenessChange = (change: AwarenessChange, origin: unknown): void => {
-    if (!(origin instanceof SyncSession) && this.#isOwn(change)) this.#active?.sendAwareness();
+    if (origin instanceof SyncSession) return;
+    if (this.#options.isNeighbour?.(origin)) this.#active?.sendAwareness(this.#heardOfNeighbours(change));
+    else if (this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
+
+  #heardOfNeighbours({ added, updated, removed }: AwarenessChange): readonly number[] {
+    for (const client of [...added, ...updated]) this.#neighbours.add(client);
+    const heard = [...added, ...updated, ...removed].filter((client) => this.#neighbours.has(client));
+    for (const client of removed) this.#neighbours.delete(client);
+    return heard;
+  }
 
   /** The relay said that this client is gone: it is not. Its clock was raised by the update itself. */
   readonly #handleAwarenessUpdate = (change: AwarenessChange, origin: unknown): void => {
-    if (origin instanceof SyncSession && this.#isOwn(change)) this.#active?.sendAwareness();
+    if (origin instanceof SyncSession && this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
 
   #isOwn({ added, updated, removed }: AwarenessChange): boolean {
@@ -275,16 +291,6 @@ interface AwarenessChange {
   readonly added: readonly number[];
   readonly updated: readonly number[];
   readonly removed: readonly number[];
-}
-
-/**
- * An awareness without its timer, which renews the own state every 15 s and drops others after 30 s without
- * a renewal. Here the relay says who left (W5), and nobody renews.
- */
-function quietAwareness(doc: Y.Doc): Awareness {
-  const awareness = new Awareness(doc);
-  clearInterval(awareness._checkInterval);
-  return awareness;
 }
 
 function parseText(text: string): Readonly<Record<string, unknown>> | null {

@@ -18,11 +18,21 @@ export interface SyncSessionEvents {
   tooLarge(): void;
 }
 
+export interface SyncSessionParts {
+  readonly doc: Y.Doc;
+  readonly awareness: Awareness;
+  readonly channel: Channel;
+  readonly isProbe: boolean;
+  /** The client ids that this connection speaks for. */
+  readonly ownClients: () => readonly number[];
+}
+
 export class SyncSession {
   readonly #doc: Y.Doc;
   readonly #awareness: Awareness;
   readonly #channel: Channel;
   readonly #events: SyncSessionEvents;
+  readonly #ownClients: () => readonly number[];
   /** A probe's session takes no part in awareness: the relay in use still shows this person. */
   #isProbe: boolean;
   #received = false;
@@ -30,11 +40,12 @@ export class SyncSession {
   #synced = false;
 
   /** Begins the sync. Writes wait for the relay's own step 1: a relay that does not know the document's epoch yet takes none (W11). */
-  constructor(parts: { doc: Y.Doc; awareness: Awareness; channel: Channel; isProbe: boolean }, events: SyncSessionEvents) {
+  constructor(parts: SyncSessionParts, events: SyncSessionEvents) {
     this.#doc = parts.doc;
     this.#awareness = parts.awareness;
     this.#channel = parts.channel;
     this.#isProbe = parts.isProbe;
+    this.#ownClients = parts.ownClients;
     this.#events = events;
     this.#channel.send(encodeSyncStep1(Y.encodeStateVector(this.#doc)));
     if (!this.#isProbe) this.#announce();
@@ -75,11 +86,11 @@ export class SyncSession {
     this.#send(encodeUpdate(update));
   }
 
-  /** Tells of this client's own awareness state. */
-  sendAwareness(): void {
+  /** Tells of the awareness states that this connection speaks for, or of some of them. */
+  sendAwareness(clients: readonly number[] = this.#ownClients()): void {
     if (this.#isProbe) return;
-    const own = this.#awareness.clientID;
-    if (this.#awareness.meta.has(own)) this.#send(encodeAwareness(encodeAwarenessUpdate(this.#awareness, [own])));
+    const known = clients.filter((client) => this.#awareness.meta.has(client));
+    if (known.length > 0) this.#send(encodeAwareness(encodeAwarenessUpdate(this.#awareness, known)));
   }
 
   /** This probe's connection is the one in use now. */

@@ -34,7 +34,7 @@ export function fastEnvironment({ search = "", storage = null as TabStorage | nu
     },
     change(to) {
       if (to === "online" || to === "offline") online = to === "online";
-      else hidden = to === "hidden";
+      else if (to !== "focus") hidden = to === "hidden";
       for (const listener of listeners) listener(to);
     },
   };

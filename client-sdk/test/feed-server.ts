@@ -3,7 +3,7 @@
 import { createServer } from "node:http";
 import type { IncomingHttpHeaders, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Change } from "../src/agent/types.ts";
+import type { Change } from "../src/api/types.ts";
 
 export interface Request {
   readonly method: string;

@@ -1,17 +1,17 @@
 // What an agent does with a workspace: reads and writes at the rhythm of its tool calls, and one stream
 // that tells it of changes, shared with every other agent of this process. No WebSocket, no Yjs.
 import { browserEnvironment } from "../browser.ts";
-import { Api, jsonOf } from "./api.ts";
-import type { Answer, ApiOptions } from "./api.ts";
-import { leaveFeed } from "./change-feed.ts";
-import { changesOf, filterOf } from "./change-filter.ts";
-import type { ChangeFilter } from "./change-filter.ts";
-import { ChangeReader } from "./change-reader.ts";
-import type { ReaderOwner } from "./change-reader.ts";
-import type { AgentEnvironment } from "./deadline.ts";
-import { encodePath } from "./operations.ts";
-import { AgentClosedError, ProblemError, UnreachableError } from "./problem.ts";
-import type { Change, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, NodeList, Op, OpsAnswer, Precondition, Workspace, WriteAnswer } from "./types.ts";
+import { Api, jsonOf } from "../api/api.ts";
+import type { Answer, ApiOptions } from "../api/api.ts";
+import { leaveFeed } from "../feed/change-feed.ts";
+import { changesOf, filterOf } from "../feed/change-filter.ts";
+import type { ChangeFilter } from "../feed/change-filter.ts";
+import { ChangeReader } from "../feed/change-reader.ts";
+import type { ReaderOwner } from "../feed/change-reader.ts";
+import type { AgentEnvironment } from "../api/deadline.ts";
+import { encodePath } from "../api/operations.ts";
+import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
+import type { Change, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, NodeList, Op, OpsAnswer, Precondition, Workspace, WriteAnswer } from "../api/types.ts";
 
 export interface AgentOptions extends ApiOptions {
   readonly environment?: AgentEnvironment;

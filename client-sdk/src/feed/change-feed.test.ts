@@ -4,9 +4,9 @@ import { fastEnvironment } from "../../test/environment.ts";
 import { FeedServer, changeEvent, headEvent, openEvents, problem } from "../../test/feed-server.ts";
 import type { Stream } from "../../test/feed-server.ts";
 import { pass, until } from "../../test/waiting.ts";
-import { LINGER_MS, MAX_RECENT, PAGE_LIMIT, SILENCE_MS, STABLE_MS } from "./limits.ts";
-import { AgentClosedError, ProblemError, WorkspaceAgent } from "./index.ts";
-import type { AgentOptions, Change, ChangesOptions, FeedItem } from "./index.ts";
+import { LINGER_MS, MAX_RECENT, PAGE_LIMIT, SILENCE_MS, STABLE_MS } from "../api/limits.ts";
+import { AgentClosedError, ProblemError, WorkspaceAgent } from "../agent/index.ts";
+import type { AgentOptions, Change, ChangesOptions, FeedItem } from "../agent/index.ts";
 
 /** How much faster the test's clock is. */
 const FASTER = 25;

@@ -122,3 +122,36 @@ export interface EditAnswer {
   /** Of the document with the edits, in base64url. */
   readonly stateVector: string;
 }
+
+/** What appending an update of a document did. */
+export interface UpdateAnswer {
+  readonly clock: number;
+  readonly epoch: number;
+}
+
+/** Somebody who is in the workspace. */
+export interface PresenceEntry {
+  readonly sub: string;
+  readonly kind: "agent" | "human" | "service";
+  /** Null for a person who is connected to the room and has said no more. */
+  readonly session: string | null;
+  readonly state: Readonly<Record<string, unknown>> | null;
+  /** In ms since 1970; null while a socket is open. */
+  readonly expiresAt: number | null;
+  /** Whether it is the session that asked. */
+  readonly self: boolean;
+}
+
+export interface PresenceList {
+  readonly presence: readonly PresenceEntry[];
+  /** Humans other than the caller, each once, in however many tabs. */
+  readonly otherHumans: number;
+  /** False when people whom only the room knows are missing. */
+  readonly complete: boolean;
+}
+
+/** A token for one workspace and purpose; `expiresAt` in ms since 1970. */
+export interface TokenAnswer {
+  readonly token: string;
+  readonly expiresAt: number;
+}

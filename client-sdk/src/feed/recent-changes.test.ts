@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { changesOf, filterOf } from "./change-filter.ts";
-import { MAX_RECENT } from "./limits.ts";
+import { MAX_RECENT } from "../api/limits.ts";
 import { RecentChanges, parseChange } from "./recent-changes.ts";
-import type { Change, ChangeKind } from "./types.ts";
+import type { Change, ChangeKind } from "../api/types.ts";
 
 const change = (clock: number, path = "a", kind: ChangeKind = "put"): Change => ({ clock, kind, path, actor: "ann", at: 1 });
 

@@ -1,7 +1,7 @@
 // The newest changes of a workspace, without a gap: what the stream brought, for iterators that read at
 // their own pace. Pure.
-import { MAX_RECENT } from "./limits.ts";
-import type { Change } from "./types.ts";
+import { MAX_RECENT } from "../api/limits.ts";
+import type { Change } from "../api/types.ts";
 
 export class RecentChanges {
   /** The clock before the oldest kept change; `null` before the beginning. */

@@ -1,7 +1,7 @@
 // What an iterator wants to hear of: the same rules as those of `?prefix=` and `?kinds=`. Filters are
 // applied here, so that all iterators of a process share one stream without a filter. Pure.
-import { CHANGE_KINDS } from "./types.ts";
-import type { Change, ChangeKind } from "./types.ts";
+import { CHANGE_KINDS } from "../api/types.ts";
+import type { Change, ChangeKind } from "../api/types.ts";
 
 export type Wanted = (change: Change) => boolean;
 

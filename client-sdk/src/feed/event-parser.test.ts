@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EventParser } from "./event-parser.ts";
-import { MAX_EVENT_LENGTH } from "./limits.ts";
+import { MAX_EVENT_LENGTH } from "../api/limits.ts";
 
 const TEXT = 'retry: 2000\n: ok\n\nevent: change\nid: 1\ndata: {"path":"a: b"}\n\n: still here\n\ndata:x\ndata\ndata:  y\n\nevent: empty\n\nevent: bye\ndata: {}\n\n';
 const EVENTS = [

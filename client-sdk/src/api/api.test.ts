@@ -7,8 +7,8 @@ import { FeedServer, problem } from "../../test/feed-server.ts";
 import type { Reply, Request, Script } from "../../test/feed-server.ts";
 import { until } from "../../test/waiting.ts";
 import { MAX_TRIES } from "./limits.ts";
-import { PreconditionFailedError, ProblemError, TokenRefusedError, UnreachableError, WorkspaceAgent } from "./index.ts";
-import type { AgentOptions } from "./index.ts";
+import { PreconditionFailedError, ProblemError, TokenRefusedError, UnreachableError, WorkspaceAgent } from "../agent/index.ts";
+import type { AgentOptions } from "../agent/index.ts";
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -1,5 +1,5 @@
 // The text of an event stream, as the HTML standard splits it into events. Pure.
-import { MAX_EVENT_LENGTH } from "./limits.ts";
+import { MAX_EVENT_LENGTH } from "../api/limits.ts";
 
 export interface ServerEvent {
   /** `message` for an event without a name. */

@@ -1,4 +1,4 @@
-// The operations of the API that an agent calls, and their addresses. A test compares the table with
+// The operations of the API that agents and pages call, and their addresses. A test compares the table with
 // the OpenAPI document, and the compiler compares the calls with the table.
 
 interface Operation {
@@ -11,18 +11,25 @@ interface Operation {
 }
 
 const NODE = "/api/workspaces/{workspaceId}/nodes/{path}";
+const DOCUMENT = "/api/workspaces/{workspaceId}/docs/{path}";
+const PRESENCE = "/api/workspaces/{workspaceId}/presence";
 const WRITE_HEADERS = ["If-Match", "If-None-Match", "Idempotency-Key"] as const;
 
 /** By the `operationId` of the OpenAPI document. */
 export const OPERATIONS = {
   applyOps: { method: "POST", path: "/api/workspaces/{workspaceId}/ops", query: [], headers: ["Idempotency-Key"], body: "application/json" },
   deleteNode: { method: "DELETE", path: NODE, query: [], headers: WRITE_HEADERS },
-  editDocument: { method: "POST", path: "/api/workspaces/{workspaceId}/docs/{path}/edits", query: ["epoch"], headers: ["Idempotency-Key"], body: "application/json" },
+  deletePresence: { method: "DELETE", path: PRESENCE, query: ["session"], headers: [] },
+  editDocument: { method: "POST", path: `${DOCUMENT}/edits`, query: ["epoch"], headers: ["Idempotency-Key"], body: "application/json" },
   listChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes", query: ["since", "limit"], headers: [] },
   listNodes: { method: "GET", path: "/api/workspaces/{workspaceId}/nodes", query: ["prefix", "after", "limit"], headers: [] },
+  listPresence: { method: "GET", path: PRESENCE, query: ["session"], headers: [] },
+  mintToken: { method: "POST", path: "/api/workspaces/{workspaceId}/tokens", query: [], headers: [], body: "application/json" },
   patchNode: { method: "PATCH", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/merge-patch+json" },
+  postUpdate: { method: "POST", path: `${DOCUMENT}/updates`, query: ["epoch"], headers: ["Idempotency-Key"], body: "application/octet-stream" },
   putNode: { method: "PUT", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/json" },
-  readDocument: { method: "GET", path: "/api/workspaces/{workspaceId}/docs/{path}", query: ["root"], headers: ["Accept"] },
+  putPresence: { method: "PUT", path: PRESENCE, query: [], headers: [], body: "application/json" },
+  readDocument: { method: "GET", path: DOCUMENT, query: ["root", "sv"], headers: ["Accept"] },
   readNode: { method: "GET", path: NODE, query: [], headers: [] },
   readWorkspace: { method: "GET", path: "/api/workspaces/{workspaceId}", query: [], headers: [] },
   streamChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes/stream", query: ["since"], headers: [] },
@@ -36,8 +43,10 @@ export interface Input<Id extends OperationId> {
   readonly path?: string;
   readonly query?: { readonly [Name in (typeof OPERATIONS)[Id]["query"][number]]?: Value };
   readonly headers?: { readonly [Name in (typeof OPERATIONS)[Id]["headers"][number]]?: string | undefined };
-  /** JSON text. */
-  readonly body?: string;
+  /** JSON text, or bytes. */
+  readonly body?: Uint8Array<ArrayBuffer> | string;
+  /** The page is going away: the call outlives it. Browsers take bodies up to 64 KiB this way. */
+  readonly keepalive?: boolean;
 }
 
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,17 +1,17 @@
 // The one stream of changes that all agents of this process and workspace share. It is open while
 // somebody reads, and is opened again after the last clock that it has seen (F3). It keeps the newest
 // changes; who is further behind reads pages by itself (change-reader.ts).
-import { jsonOf } from "./api.ts";
-import type { Api, Failure } from "./api.ts";
-import { reopen } from "./backoff.ts";
-import type { StreamEnd } from "./backoff.ts";
-import { Deadline, pause } from "./deadline.ts";
+import { jsonOf } from "../api/api.ts";
+import type { Api, Failure } from "../api/api.ts";
+import { reopen } from "../api/backoff.ts";
+import type { StreamEnd } from "../api/backoff.ts";
+import { Deadline, pause } from "../api/deadline.ts";
 import { EventParser } from "./event-parser.ts";
 import type { ServerEvent } from "./event-parser.ts";
-import { CALL_LIMIT_MS, LINGER_MS, PAGE_LIMIT, SILENCE_MS } from "./limits.ts";
-import { ProblemError, UnreachableError, parseObject } from "./problem.ts";
+import { CALL_LIMIT_MS, LINGER_MS, PAGE_LIMIT, SILENCE_MS } from "../api/limits.ts";
+import { ProblemError, UnreachableError, parseObject } from "../api/problem.ts";
 import { RecentChanges, isClock, parseChange } from "./recent-changes.ts";
-import type { ChangeList, Reset } from "./types.ts";
+import type { ChangeList, Reset } from "../api/types.ts";
 
 /** Somebody who reads the feed, as the feed sees it. */
 export interface Listener {
@@ -95,8 +95,10 @@ export class ChangeFeed {
     const { signal } = this.#stop;
     let failures = 0;
     while (!signal.aborted) {
-      // The oldest listener's token opens it. Without a listener it was only lingering.
-      const [leader] = this.#listeners;
+      // The oldest listener's token opens it; if that fails, the next one's, since it may be this user who gets no
+      // answer. Without a listener it was only lingering.
+      const listeners = [...this.#listeners];
+      const leader = listeners[failures % Math.max(1, listeners.length)];
       if (leader === undefined) break;
       const { api } = leader;
       const stream = new OneStream(this, api, signal);

@@ -1,14 +1,14 @@
 // One iterator of changes: a cursor of its own over the shared feed. What the feed no longer keeps, or
 // never had, it reads by pages; so it may be as slow as it likes, and memory does not grow with it.
-import { jsonOf } from "./api.ts";
-import type { Api } from "./api.ts";
+import { jsonOf } from "../api/api.ts";
+import type { Api } from "../api/api.ts";
 import { feedOf } from "./change-feed.ts";
 import type { ChangeFeed, Listener } from "./change-feed.ts";
 import type { Wanted } from "./change-filter.ts";
-import { PAGE_LIMIT } from "./limits.ts";
-import { AgentClosedError, ProblemError, UnreachableError } from "./problem.ts";
+import { PAGE_LIMIT } from "../api/limits.ts";
+import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
 import { isClock, parseChange } from "./recent-changes.ts";
-import type { Change, ChangeList, FeedItem, Reset, Workspace } from "./types.ts";
+import type { Change, ChangeList, FeedItem, Reset, Workspace } from "../api/types.ts";
 
 /** Whose iterators they are. */
 export interface ReaderOwner {
@@ -33,7 +33,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
   readonly #abort = () => this.#end(this.#options.signal?.reason);
   #feed: ChangeFeed | null = null;
   #resets = 0;
-  #cursor = 0;
+  #cursor: number | null = null;
   #page: readonly unknown[] = [];
   #pageIndex = 0;
   #failure: { readonly error: unknown } | null = null;
@@ -50,6 +50,11 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
 
   get api(): Api {
     return this.#owner.api;
+  }
+
+  /** The clock of the last change that it has passed; `null` before it has begun. */
+  get cursor(): number | null {
+    return this.#cursor;
   }
 
   [Symbol.asyncIterator](): this {
@@ -138,7 +143,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
       return this.#reset(feed.lastReset);
     }
     if (this.#pageIndex < this.#page.length) return this.#take(this.#page[this.#pageIndex++]);
-    const next = feed.recent.after(this.#cursor);
+    const next = feed.recent.after(this.#cursor ?? 0);
     if (next === "behind") return this.#readPage();
     if (next !== undefined) return this.#take(next);
     if (this.#failure !== null) throw this.#failure.error;
@@ -148,14 +153,14 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
 
   #take(entry: unknown): Change | null {
     const change = parseChange(entry);
-    if (change === null || change.clock !== this.#cursor + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
+    if (change === null || change.clock !== (this.#cursor ?? 0) + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
     this.#cursor = change.clock;
     return this.#options.wanted(change) ? change : null;
   }
 
   async #readPage(): Promise<Reset | null> {
     try {
-      const query = { since: this.#cursor, limit: PAGE_LIMIT };
+      const query = { since: this.#cursor ?? 0, limit: PAGE_LIMIT };
       const answer = await this.api.call("listChanges", { query }, this.#untilEnd);
       this.#turnTo(jsonOf<ChangeList>(answer).changes);
       return null;

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { OPERATIONS } from "./operations.ts";
 import { PROBLEM_CODES } from "./problem.ts";
 import { CHANGE_KINDS } from "./types.ts";
-import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, Workspace, WriteAnswer } from "./types.ts";
+import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, PresenceEntry, PresenceList, TokenAnswer, Workspace, WriteAnswer } from "./types.ts";
 
 interface Schema {
   readonly $ref?: string;
@@ -53,8 +53,8 @@ for (const [id, mine] of Object.entries(OPERATIONS)) {
     for (const name of mine.headers) assert.ok(named("header").includes(name), `${name} is described`);
     const body = "body" in mine ? mine.body : undefined;
     assert.deepEqual(body === undefined ? operation.requestBody : body in operation.requestBody!.content, body === undefined ? undefined : true);
-    const isMutation = mine.method !== "GET";
-    assert.equal((mine.headers as readonly string[]).includes("Idempotency-Key"), isMutation, "each mutation has a key");
+    const takesKey = named("header").includes("Idempotency-Key");
+    assert.equal((mine.headers as readonly string[]).includes("Idempotency-Key"), takesKey, "a key goes wherever one is taken");
   });
 }
 
@@ -70,6 +70,7 @@ test("every kind of change is in the type, and no other", () => {
 // The compiler keeps each sample equal to its type, the test to its schema.
 const CHANGE: Required<Change> = { clock: 1, kind: "put", path: "a", actor: "ann", at: 1 };
 const NODE: Required<Node> = { path: "a", kind: "record", clock: 1, value: {} };
+const ENTRY: Required<PresenceEntry> = { sub: "ann", kind: "human", session: "tab", state: {}, expiresAt: 1, self: true };
 const SAMPLES: Record<string, object> = {
   Change: CHANGE,
   ChangeList: { changes: [CHANGE], head: 1, floor: 0 } satisfies Required<ChangeList>,
@@ -77,6 +78,9 @@ const SAMPLES: Record<string, object> = {
   Node: NODE,
   NodeList: { nodes: [NODE], next: null, head: 1 } satisfies Required<NodeList>,
   OpsAnswer: { clocks: [1], clock: 1 } satisfies Required<OpsAnswer>,
+  PresenceEntry: ENTRY,
+  PresenceList: { presence: [ENTRY, { ...ENTRY, session: null, state: null, expiresAt: null }], otherHumans: 1, complete: true } satisfies Required<PresenceList>,
+  TokenAnswer: { token: "t", expiresAt: 1 } satisfies Required<TokenAnswer>,
   Workspace: { id: "w", head: 1, floor: 0 } satisfies Required<Workspace>,
   WriteAnswer: { clock: 1, path: "a" } satisfies Required<WriteAnswer>,
 };

@@ -1,5 +1,5 @@
 // Calls to the API of one workspace: the token, time limits, retries. What the calls mean is the
-// agent's business (workspace-agent.ts).
+// business of its users: agents, the outbox, documents.
 import { TokenRefusedError } from "../token-source.ts";
 import { ApiToken } from "./api-token.ts";
 import type { ApiTokenProvider } from "./api-token.ts";
@@ -28,6 +28,7 @@ export interface CallLimits {
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
+  readonly bytes: Uint8Array;
   readonly text: string;
 }
 
@@ -59,6 +60,11 @@ export class Api {
     return `${this.#origin} ${this.workspace}`;
   }
 
+  /** The token that calls use. Rejects as the application's provider does. */
+  token(): Promise<string> {
+    return this.#token.current();
+  }
+
   /**
    * Makes a call, and makes it again while that may help. A call that changes something has its
    * idempotency key in `input`, the same at each try, so that it happens once.
@@ -75,6 +81,11 @@ export class Api {
       if (tries !== Infinity && (retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) throw error;
       await pause(this.environment, retryDelay(failures, this.environment.random(), retryAfterMs), signal);
     }
+  }
+
+  /** Makes a call once, for callers that decide themselves what follows. Never throws. */
+  attempt<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Answer | Failure> {
+    return this.#attempt(this.#url(id, input), id, input, signal);
   }
 
   /** Opens the stream of changes after a clock, or from now on. One try. */
@@ -99,7 +110,7 @@ export class Api {
     try {
       const response = await this.#send(url, id, input, deadline.signal);
       if ("error" in response) return response;
-      return { status: response.status, headers: response.headers, text: await response.text() };
+      return answerOf(response.status, response.headers, new Uint8Array(await response.arrayBuffer()));
     } catch (error) {
       return this.#unanswered(id, error);
     } finally {
@@ -129,13 +140,13 @@ export class Api {
     }
   }
 
-  #request<Id extends OperationId>(id: Id, { headers, body }: Input<Id>, token: string): RequestInit {
+  #request<Id extends OperationId>(id: Id, { headers, body, keepalive }: Input<Id>, token: string): RequestInit {
     const operation = OPERATIONS[id];
     const fields: Record<string, string> = { authorization: `Bearer ${token}` };
     for (const [name, value] of Object.entries<string | undefined>(headers ?? {})) if (value !== undefined) fields[name.toLowerCase()] = value;
     if ("body" in operation) fields["content-type"] = operation.body;
     // The token is for this address alone: it follows no redirect.
-    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }) };
+    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
   }
 
   async #refused(id: OperationId, response: Response): Promise<Failure> {
@@ -149,6 +160,10 @@ export class Api {
     const hint = OPERATIONS[id].method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
     return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
   }
+}
+
+function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {
+  return { status, headers, bytes, text: new TextDecoder().decode(bytes) };
 }
 
 /** The JSON object that an answer is. */

@@ -1,0 +1,12 @@
+import { Awareness } from "y-protocols/awareness";
+import type { Doc } from "yjs";
+
+/**
+ * An awareness without its timer, which renews the own state every 15 s and drops others after 30 s without
+ * a renewal. Here the relay says who left (W5), and nobody renews.
+ */
+export function quietAwareness(doc: Doc): Awareness {
+  const awareness = new Awareness(doc);
+  clearInterval(awareness._checkInterval);
+  return awareness;
+}

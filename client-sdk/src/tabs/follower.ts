@@ -1,0 +1,117 @@
+// Work that the leading tab does, asked for by any tab: here if this tab leads, else over the channel.
+// A call outlives its leader: it is asked again of the next one, so what it does must bear repetition.
+import type { PageEnvironment } from "../browser.ts";
+import type { TabChannel } from "./channel.ts";
+import { plainError, revivedError } from "./channel.ts";
+import type { Election } from "./leader.ts";
+import type { TabMessage } from "./types.ts";
+
+/** Does what a tab asks for. */
+export type Handler = (method: string, payload: unknown, tab: string) => Promise<unknown>;
+
+interface Call {
+  readonly method: string;
+  readonly payload: unknown;
+  readonly settle: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  timer: unknown;
+}
+
+/** A leader that does not even confirm that it heard is suspected of being frozen. */
+const HEARD_LIMIT_MS = 3_000;
+
+export class LeaderCalls {
+  readonly #environment: PageEnvironment;
+  readonly #channel: TabChannel;
+  readonly #election: Election;
+  readonly #handle: Handler;
+  readonly #calls = new Map<string, Call>();
+  /** Calls of others that are being worked on: asked again, they are not done twice. */
+  readonly #working = new Set<string>();
+  readonly #ends: (() => void)[];
+
+  constructor(parts: { environment: PageEnvironment; channel: TabChannel; election: Election }, handle: Handler) {
+    this.#environment = parts.environment;
+    this.#channel = parts.channel;
+    this.#election = parts.election;
+    this.#handle = handle;
+    this.#ends = [
+      this.#channel.on("message", (message) => this.#hear(message)),
+      this.#election.on("leader", () => this.#askAgain()),
+      this.#election.on("role", (role) => (role === "leader" ? this.#takeOver() : this.#askAgain())),
+    ];
+  }
+
+  /** Resolves with the leader's answer, whichever tab leads then. */
+  call(method: string, payload: unknown): Promise<unknown> {
+    if (this.#election.role === "leader") return this.#handle(method, payload, this.#channel.tab);
+    return new Promise((settle, reject) => {
+      const id = this.#environment.uuid();
+      this.#calls.set(id, { method, payload, settle, reject, timer: undefined });
+      this.#ask(id);
+    });
+  }
+
+  close(reason: unknown): void {
+    for (const end of this.#ends) end();
+    for (const { reject, timer } of this.#calls.values()) {
+      this.#environment.clearTimeout(timer);
+      reject(reason);
+    }
+    this.#calls.clear();
+  }
+
+  #ask(id: string): void {
+    const call = this.#calls.get(id);
+    if (call === undefined) return;
+    this.#environment.clearTimeout(call.timer);
+    this.#channel.say({ kind: "call", id, method: call.method, payload: call.payload });
+    call.timer = this.#environment.setTimeout(() => this.#election.suspect(), HEARD_LIMIT_MS);
+  }
+
+  #askAgain(): void {
+    for (const id of this.#calls.keys()) this.#ask(id);
+  }
+
+  /** This tab leads now, so it does itself what it had asked for. */
+  #takeOver(): void {
+    for (const [id, { method, payload, settle, reject, timer }] of this.#calls) {
+      this.#environment.clearTimeout(timer);
+      this.#calls.delete(id);
+      // After everything else that follows from leading.
+      Promise.resolve().then(() => this.#handle(method, payload, this.#channel.tab)).then(settle, reject);
+    }
+  }
+
+  #hear(message: TabMessage): void {
+    switch (message.kind) {
+      case "call":
+        return void (this.#election.role === "leader" && this.#serve(message));
+      case "heard":
+        return this.#environment.clearTimeout(this.#calls.get(message.id)?.timer);
+      case "answer": {
+        const call = this.#calls.get(message.id);
+        if (call === undefined) return;
+        this.#calls.delete(message.id);
+        this.#environment.clearTimeout(call.timer);
+        if (message.error === undefined) call.settle(message.value);
+        else call.reject(revivedError(message.error));
+      }
+    }
+  }
+
+  async #serve({ id, method, payload, from }: TabMessage & { readonly kind: "call" }): Promise<void> {
+    this.#channel.say({ kind: "heard", id }, from);
+    if (this.#working.has(id)) return;
+    this.#working.add(id);
+    try {
+      const value = await this.#handle(method, payload, from);
+      // Whoever lost the lead meanwhile has no say: the next leader is asked too.
+      if (this.#election.role === "leader") this.#channel.say({ kind: "answer", id, value }, from);
+    } catch (error) {
+      if (this.#election.role === "leader") this.#channel.say({ kind: "answer", id, error: plainError(error) }, from);
+    } finally {
+      this.#working.delete(id);
+    }
+  }
+}

@@ -1,0 +1,339 @@
+// One tab of a browser in a workspace: what it does when it leads, what it asks of the leader when it
+// follows, and how one becomes the other.
+import { firstAccount, tokensOf } from "./account.ts";
+import { Api } from "./api/api.ts";
+import { unlessAborted } from "./api/deadline.ts";
+import type { FeedItem, PresenceList } from "./api/types.ts";
+import type { PageEnvironment } from "./browser.ts";
+import { Database } from "./database.ts";
+import type { SharedDocument } from "./documents/document.ts";
+import type { DocumentContext } from "./documents/keeper.ts";
+import { OpenDocuments } from "./documents/open-documents.ts";
+import type { DocumentTab } from "./documents/open-documents.ts";
+import type { DocumentSpeech } from "./documents/types.ts";
+import { ChangeStream } from "./feed/change-stream.ts";
+import { Presence } from "./feed/presence.ts";
+import type { PresenceState } from "./feed/presence.ts";
+import { Ops } from "./ops/apply-op.ts";
+import type { Refusal } from "./ops/apply-op.ts";
+import { Outbox } from "./ops/outbox.ts";
+import type { OutboxEntry } from "./ops/outbox.ts";
+import { senderOf } from "./ops/sender.ts";
+import type { Sender, WriteReceipt } from "./ops/sender.ts";
+import { scopeTokensOf } from "./scope-tokens.ts";
+import { IndexedDbStore } from "./store.ts";
+import { SyncProvider } from "./sync-provider.ts";
+import { sessionOfTab } from "./tab-session.ts";
+import { TabChannel } from "./tabs/channel.ts";
+import { LeaderCalls } from "./tabs/follower.ts";
+import { Election } from "./tabs/leader.ts";
+import { TabLife } from "./tabs/tab-life.ts";
+import { TokenRefusedError } from "./token-source.ts";
+import type { WorkspaceClientOptions, WorkspaceStatus } from "./workspace-client.ts";
+
+export interface TabEvents {
+  item(item: FeedItem): void;
+  presence(list: PresenceList): void;
+  refused(refusal: Refusal): void;
+  status(): void;
+}
+
+type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
+
+/** What exists once it is known whose tab this is. */
+interface Company {
+  readonly channel: TabChannel;
+  readonly election: Election;
+  readonly calls: LeaderCalls;
+  readonly life: TabLife;
+}
+
+const CLOSED = Object.assign(new Error("The client is closed; make a new one."), { code: "closed" });
+
+export class WorkspaceTab {
+  readonly id: string;
+  readonly api: Api;
+  readonly ops: Ops;
+  readonly #options: TabOptions;
+  readonly #environment: PageEnvironment;
+  readonly #events: TabEvents;
+  readonly #outbox: Outbox;
+  readonly #stream: ChangeStream;
+  readonly #presence: Presence;
+  readonly #documents: OpenDocuments;
+  readonly #ending = new AbortController();
+  readonly #toApi: Sender;
+  readonly #unwatch: () => void;
+  #account: string | null;
+  #company: Promise<Company> | null = null;
+  #known: Company | null = null;
+  #database: Database | null = null;
+  #context: DocumentContext | null = null;
+  /** Tells writes that were sent to a leader that this tab leads now. */
+  #leading = new AbortController();
+  #cursor: number | undefined;
+  #told: PresenceList | null = null;
+  #shown: PresenceState | null | undefined;
+  #isSignedOut = false;
+
+  constructor(options: TabOptions, events: TabEvents) {
+    const { api, workspace, token, environment } = options;
+    this.#options = options;
+    this.#environment = environment;
+    this.#events = events;
+    this.id = environment.uuid();
+    this.#account = options.account ?? null;
+    this.api = new Api({ api, workspace, getToken: tokensOf(token, () => this.#account) }, environment);
+    this.#toApi = senderOf(this.api);
+    this.#outbox = new Outbox(environment.uuid, () => this.ops.handleStored());
+    this.ops = new Ops({ environment, outbox: this.#outbox, times: options.coalescer, send: (entry, how) => this.#send(entry, how) });
+    this.#presence = new Presence({ api: this.api, environment, session: sessionOfTab(environment), account: () => this.#account });
+    this.#documents = new OpenDocuments(this.#documentTab());
+    this.#stream = new ChangeStream(this.api, environment);
+    this.ops.on("change", () => events.status());
+    this.ops.on("refused", (refusal) => events.refused(refusal));
+    this.#stream.on("state", () => events.status());
+    this.#stream.on("item", (item) => this.#deliver(item));
+    this.#presence.on("change", (list) => this.#deliverPresence(list));
+    this.#unwatch = environment.watch((change) => {
+      if (change === "hidden") this.ops.hide();
+      if (change === "visible" || change === "online") this.#wake();
+    });
+  }
+
+  get status(): WorkspaceStatus {
+    const loss = this.#database?.loss ?? null;
+    return {
+      account: this.#account,
+      role: this.#known?.election.role ?? null,
+      storage: this.#database?.state ?? "memory",
+      ...(loss === null ? {} : { storageLoss: loss }),
+      stream: this.#stream.state,
+      waiting: this.#outbox.size,
+      needsSignIn: this.#isSignedOut || this.ops.blocked !== null,
+    };
+  }
+
+  get presenceList(): PresenceList | null {
+    return this.#told;
+  }
+
+  start(): void {
+    this.#company ??= this.#begin();
+    this.#company.catch((error) => {
+      this.#isSignedOut = error instanceof TokenRefusedError;
+      this.#events.status();
+    });
+  }
+
+  /** The user signed in, or wants another try of what was refused. */
+  restart(): void {
+    this.#wake();
+    this.#documents.retry();
+  }
+
+  #wake(): void {
+    if (this.#ending.signal.aborted) return;
+    if (this.#isSignedOut) {
+      this.#isSignedOut = false;
+      this.#company = null;
+      this.start();
+    }
+    this.ops.retry();
+    if (this.#known?.election.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
+  }
+
+  /** Has the leading tab do something. */
+  async call(method: string, payload: unknown): Promise<unknown> {
+    const { calls } = await (this.#company ?? Promise.reject(CLOSED));
+    return calls.call(method, payload);
+  }
+
+  open(path: string): SharedDocument {
+    return this.#documents.open(path, this.#known?.election.leader ?? null);
+  }
+
+  async close(): Promise<void> {
+    if (this.#ending.signal.aborted) return;
+    this.#documents.closeAll();
+    this.ops.hide();
+    this.#presence.close();
+    this.#stream.close();
+    this.ops.stop();
+    this.#unwatch();
+    await this.#outbox.settled();
+    this.#ending.abort(CLOSED);
+    this.#known?.calls.close(CLOSED);
+    this.#known?.election.close();
+    this.#known?.life.close();
+    this.#known?.channel.close();
+    this.#database?.close();
+  }
+
+  #documentTab(): DocumentTab {
+    const role = () => this.#known?.election.role ?? null;
+    return {
+      id: this.id,
+      get role() {
+        return role();
+      },
+      call: (method, payload) => this.call(method, payload),
+      say: (speech, to) => this.#known?.channel.say({ kind: "tell", topic: "document", payload: speech }, to),
+      watchTab: (tab, gone) => this.#known?.life.watch(tab, gone),
+      changed: () => this.#showDocuments(),
+    };
+  }
+
+  /** Whose tab it is comes first: locks, channels and storage are of one account. */
+  async #begin(): Promise<Company> {
+    const { api, workspace, tabs = true } = this.#options;
+    this.#account ??= await firstAccount(this.api, this.#ending.signal);
+    this.#ending.signal.throwIfAborted();
+    const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
+    const environment = tabs && this.#account !== null ? this.#environment : alone;
+    const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;
+    const channel = new TabChannel({ ...environment, uuid: () => this.id as ReturnType<PageEnvironment["uuid"]> }, name);
+    const election = new Election(environment, channel, name);
+    const calls = new LeaderCalls({ environment, channel, election }, (method, payload, tab) => this.#serve(method, payload, tab));
+    const life = new TabLife(environment, name);
+    this.#known = { channel, election, calls, life };
+    channel.on("message", (message) => message.kind === "tell" && this.#hear(message.topic, message.payload, message.from));
+    election.on("role", (role) => (role === "leader" ? this.#lead(name) : this.#follow()));
+    election.on("leader", (leader) => this.#greet(leader));
+    life.live(this.id);
+    election.start();
+    this.#events.status();
+    return this.#known;
+  }
+
+  #lead(name: string): void {
+    const { storage = true, store } = this.#options;
+    const isDurable = storage && this.#account !== null;
+    const environment = isDurable ? this.#environment : { ...this.#environment, indexedDB: () => null };
+    const database = new Database(environment, name, (loss) => this.#handleLoss(isDurable ? loss : null));
+    this.#database = database;
+    this.#leading.abort();
+    const own = isDurable ? new IndexedDbStore(database, () => this.ops.handleStored()) : null;
+    this.#context = this.#contextOf(store === undefined ? own : store);
+    void this.#outbox.attach(database).then(() => this.ops.start());
+    this.#stream.start(this.#cursor);
+    this.#presence.start();
+    this.#documents.lead(this.#context);
+    this.#showDocuments();
+    this.#events.status();
+  }
+
+  #follow(): void {
+    if (this.#ending.signal.aborted) return;
+    this.#leading = new AbortController();
+    this.#context = null;
+    this.#cursor = this.#stream.cursor ?? this.#cursor;
+    this.#stream.stop();
+    this.#presence.stop();
+    this.#documents.follow();
+    this.#outbox.detach();
+    this.#database?.close();
+    this.#database = null;
+    this.#events.status();
+  }
+
+  /** Another tab leads: it is told what is open here, and what waits here is sent to it. */
+  #greet(leader: string): void {
+    void this.ops.start();
+    this.#documents.greet(leader);
+    this.call("hello", {}).then((hello) => {
+      const { cursor, presence } = hello as { cursor?: number; presence: PresenceList | null };
+      this.#cursor = Math.max(this.#cursor ?? 0, cursor ?? 0) || undefined;
+      if (presence !== null) this.#deliverPresence(presence);
+    }, () => {});
+  }
+
+  /** Answers a tab, this one or another. What it does bears repetition. */
+  async #serve(method: string, payload: unknown, tab: string): Promise<unknown> {
+    const { path = "", state = null, reason = "", isSet = false } = payload as { path?: string; state?: PresenceState | null; reason?: string; isSet?: boolean };
+    switch (method) {
+      case "apply":
+        return this.#apply(payload as OutboxEntry);
+      case "open":
+        return this.#documents.openFor(path, tab);
+      case "close":
+        return this.#documents.closeFor(path, tab);
+      case "flushDocument":
+        return this.#documents.get(path)?.flushHere();
+      case "hold":
+        return this.#documents.get(path)?.hold(tab, reason, isSet);
+      case "hello":
+        return { cursor: this.#stream.cursor, presence: this.presenceList };
+      case "show":
+        this.#shown = state;
+        return this.#showDocuments();
+      case "refresh":
+        return this.#presence.refresh();
+    }
+    throw Object.assign(new Error(`The leading tab does not know ${method}; it runs another build.`), { code: "unknown_method" });
+  }
+
+  #apply({ write, surface, key }: OutboxEntry): Promise<WriteReceipt> {
+    const receipt = this.ops.applyOp(write, { surface, key });
+    // The other tab has waited for its pause already.
+    this.ops.urge(surface);
+    return receipt;
+  }
+
+  /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
+  #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
+    if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
+    const { signal } = this.#leading;
+    return unlessAborted(this.call("apply", entry), signal).then(
+      (receipt) => receipt as WriteReceipt,
+      (error) => ({ error, passes: signal.aborted || error === CLOSED, retryAfterMs: null }),
+    );
+  }
+
+  #hear(topic: string, payload: unknown, from: string): void {
+    if (topic === "document") {
+      const speech = payload as DocumentSpeech;
+      return this.#documents.get(speech.path)?.handleSpeech(speech, from);
+    }
+    if (this.#known?.election.role === "leader") return;
+    if (topic === "item") this.#deliver(payload as FeedItem);
+    if (topic === "presence") this.#deliverPresence(payload as PresenceList);
+  }
+
+  #deliver(item: FeedItem): void {
+    this.#cursor = item.kind === "reset" ? item.head : item.clock;
+    if (this.#context !== null) {
+      this.#known?.channel.say({ kind: "tell", topic: "item", payload: item });
+      this.#documents.handleChange(item);
+      if (item.kind !== "reset") this.#presence.handleChange(item);
+    }
+    this.#events.item(item);
+  }
+
+  #deliverPresence(list: PresenceList): void {
+    this.#told = list;
+    if (this.#context !== null) this.#known?.channel.say({ kind: "tell", topic: "presence", payload: list });
+    this.#events.presence(list);
+  }
+
+  #showDocuments(): void {
+    const path = this.#documents.lastPath;
+    this.#presence.show(this.#shown !== undefined ? this.#shown : path === undefined ? null : { path });
+  }
+
+  #handleLoss(loss: string | null): void {
+    if (loss !== null) this.#environment.warn(`yrelay: what is written is in memory only, until it is saved (${loss}).`);
+    this.ops.handleStored();
+    this.#events.status();
+  }
+
+  #contextOf(store: DocumentContext["store"]): DocumentContext {
+    const { relays = [], workspace, pin, times, onTelemetry } = this.#options;
+    const { api, ops } = this;
+    const environment = this.#environment;
+    const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
+    const getToken = scopeTokensOf(api);
+    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
+    return { environment, api, ops, store, presence: this.#presence, account: () => this.#account, connect: relays.length === 0 ? null : connect };
+  }
+}
