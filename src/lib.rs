@@ -10,6 +10,7 @@
 //! - [`room`]: the state machine of one workspace on one relay.
 //! - [`feed`]: the change feed: cursors, the SSE text, the state machine of a stream.
 //! - [`api`]: HTTP decisions: routes, problems, tokens.
+//! - [`planted`]: known bugs that the simulator switches on; a constant `false` in what ships.
 //!
 //! The shells are thin loops around it:
 //!
@@ -23,6 +24,7 @@
 pub mod api;
 pub mod document;
 pub mod feed;
+pub mod planted;
 pub mod protocol;
 pub mod room;
 

@@ -42,6 +42,7 @@ pub use config::RoomConfig;
 pub use session::{Attachment, SessionId, SessionInfo, SessionKind};
 pub use storage::{Persisted, StoreError, Stored};
 
+use crate::planted::{Bug, planted};
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
@@ -182,6 +183,12 @@ impl Room {
     pub fn handle_queued(&mut self, session: SessionId, bytes: u64, now: Timestamp) {
         let largest = self.sessions.get(&session).map_or(0, |session| session.largest);
         if bytes > self.config.max_queued_bytes + largest {
+            if planted(Bug::UpdateDroppedOnSlowConsumer) {
+                for document in self.documents.values_mut() {
+                    document.members.retain(|member| *member != session);
+                }
+                return;
+            }
             self.close(
                 session,
                 CloseCode::TryLater,
