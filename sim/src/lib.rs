@@ -18,6 +18,7 @@ mod bus;
 mod checks;
 mod d1;
 mod edge;
+pub mod loud;
 mod network;
 mod people;
 mod random;

@@ -51,6 +51,7 @@ fn start(args: Vec<String>) -> Result<bool, String> {
 }
 
 fn replay(schedule: &Schedule) -> bool {
+    yrelay_sim::loud::set(true);
     match outcome(schedule) {
         Ok(_) => {
             println!("nothing is wrong in this world");

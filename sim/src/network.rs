@@ -176,6 +176,7 @@ impl World {
             connection.held.push_back(data);
             return Ok(());
         }
+        crate::loud::tell(self.now, || format!("connection {id} gets {data:?}"));
         connection.queued -= data.len();
         let end = connection.end;
         match end {

@@ -7,6 +7,7 @@ use crate::bus::{Answer, Ask, Bus, Owner, TaskId, Waiter, Work};
 use crate::checks::{Ledger, Violation};
 use crate::d1::{D1, Results, Sql};
 use crate::edge::clock;
+use crate::loud;
 use crate::network::{Connection, ConnectionId, Data, Relay};
 use crate::people::agent::Notes;
 use crate::people::human::Human;
@@ -43,6 +44,8 @@ pub struct World {
     http: BTreeMap<u64, Waiter<Option<Response>>>,
     numbers: u64,
     pub(crate) notes: Notes,
+    /// How long a scope token lasts at least.
+    pub(crate) token_ms: u64,
 }
 
 /// What goes wrong at the moment, in percent where it is a number.
@@ -149,6 +152,7 @@ impl World {
             http: BTreeMap::new(),
             numbers: 0,
             notes: Notes::default(),
+            token_ms: TOKEN_MS,
             random,
             bus,
         };
@@ -166,6 +170,7 @@ impl World {
         for step in &schedule.steps {
             self.random = Random::new(step.draw);
             self.pass(step.wait)?;
+            loud::tell(self.now, || format!("step {:?} {} {}", step.kind, step.who, step.amount));
             self.act(step)?;
             self.settle()?;
             self.read_notes();
@@ -348,6 +353,14 @@ impl World {
     ) -> Result<(), Violation> {
         let before = self.d1.journal.len();
         let result = self.d1.run(batch);
+        let is_write = |sql: &Sql| !sql.text.starts_with("SELECT");
+        if let Some(sql) = batch.iter().find(|sql| is_write(sql)) {
+            loud::tell(self.now, || {
+                let words: Vec<&str> = sql.text.split_whitespace().take(3).collect();
+                let ok = result.as_ref().map(|_| self.d1.journal.len());
+                format!("d1 {} {:?} {ok:?}", words.join(" "), sql.binds)
+            });
+        }
         self.d1.check_log()?;
         if self.d1.journal.len() > before {
             self.ledger.count("changes");
@@ -418,6 +431,9 @@ const D1_DEADLINE_MS: u64 = 8_000;
 
 /// As `STORAGE_DEADLINE` of the Deno relay; agents are as patient.
 const HTTP_PATIENCE_MS: u64 = 8_000;
+
+/// Scope tokens of a world; ten minutes in earnest.
+const TOKEN_MS: u64 = 45_000;
 
 /// Events without time passing after which a world is taken for one that never ends.
 const MAX_AT_ONCE: u32 = 20_000;

@@ -143,7 +143,7 @@ impl Room {
         if self.config.spool {
             self.actions.push_back(Action::Keep(Keep {
                 document: path,
-                epoch: document.epoch,
+                epoch: document.known_epoch(),
                 update: update.to_vec(),
                 actor: writer,
                 number,

@@ -31,6 +31,11 @@ impl Lease {
         self.until
     }
 
+    /// Whether storage has not answered the last write yet.
+    pub(super) fn is_being_written(&self) -> bool {
+        self.writing.is_some()
+    }
+
     /// Extends it when less than half of it is left.
     #[must_use]
     pub(super) fn renew(&mut self, now: Timestamp, length: u64) -> Option<Action> {

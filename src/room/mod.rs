@@ -238,6 +238,14 @@ impl Room {
         self.documents.values().any(|document| !document.tail.is_empty())
     }
 
+    /// Whether somebody would wait for ever if the room's memory were lost now: for an update to be
+    /// saved, for the answer to a step 1, for what another relay saved, or for writers to hear of the
+    /// room.
+    #[must_use]
+    pub fn owes_something(&self) -> bool {
+        self.lease.is_being_written() || self.documents.values().any(Document::owes_something)
+    }
+
     /// When the oldest update came in that storage may lack.
     #[must_use]
     pub fn unsaved_since(&self) -> Option<Timestamp> {

@@ -64,6 +64,9 @@ impl Room {
             self.documents.get_mut(path).filter(|document| document.generation == generation)
         {
             match result {
+                // It began before the content was replaced, which the room knows by now: mixed with
+                // what came since, it would be a document that nobody ever had (W11).
+                Ok(stored) if document.is_overtaken(stored.clock, stored.epoch) => self.load(path, now),
                 Ok(stored) => {
                     // Members that are not joining have seen the document up to `clock` only, so
                     // what is newer has to be fetched for them.
@@ -408,7 +411,7 @@ impl Room {
         if let Some(flush) = document.tail.start(now, early, &self.config) {
             self.actions.push_back(Action::Persist(Persist {
                 document: path.to_owned(),
-                epoch: document.epoch.or(document.alone.epoch),
+                epoch: document.known_epoch(),
                 update: flush.update,
                 actor: flush.actor,
                 flush: flush.flush,

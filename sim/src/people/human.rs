@@ -94,6 +94,7 @@ impl World {
         let person = &mut self.humans[human];
         let input = Input { config: &person.config, now: self.now.cast_signed(), random };
         let (state, effects) = walker::step(person.walker, event, input);
+        crate::loud::tell(self.now, || format!("h{human} {event:?} -> {:?} {effects:?}", state.phase));
         person.walker = state;
         for effect in effects {
             self.do_effect(human, effect);
@@ -154,7 +155,7 @@ impl World {
     }
 
     fn open_socket(&mut self, human: usize, entry: usize) {
-        let (id, lasts) = (self.number(), MIN_TOKEN_MS + self.random.below(MIN_TOKEN_MS));
+        let (id, lasts) = (self.number(), self.token_ms + self.random.below(self.token_ms));
         let at = self.now + self.delay();
         let now = self.now;
         let person = &mut self.humans[human];
@@ -348,9 +349,6 @@ impl World {
         self.walk(human, walker::Event::Restart);
     }
 }
-
-/// Scope tokens of a world; ten minutes in earnest.
-const MIN_TOKEN_MS: u64 = 45_000;
 
 /// Looks at earlier relays of a world; five minutes in earnest.
 const PROBE_MS: f64 = 15_000.0;

@@ -83,12 +83,12 @@ impl World {
         self.cloudflare.asleep.set(true);
     }
 
-    /// The WASM instance is reset under the object. Who had something unsaved is sent away (D1b).
+    /// The WASM instance is reset under the object. If the room owed somebody something, all are sent away (D1b).
     pub fn reset_object(&mut self) {
         if self.cloudflare.asleep.get() {
             return;
         }
-        let was_busy = self.cloudflare.shell.core().has_unsaved();
+        let was_busy = self.cloudflare.shell.core().owes_something();
         self.cancel(self.cloudflare.owner());
         self.cloudflare.incarnation += 1;
         if was_busy {
@@ -133,12 +133,18 @@ impl World {
 
     /// The room again, from what its open sockets have attached.
     fn rebuild(&mut self) {
-        let attached = self.connections.values().filter(|connection| {
+        let attached = self.connections.values_mut().filter(|connection| {
             connection.relay == Relay::Cloudflare && connection.session.is_some()
         });
-        let attachments: Vec<Attachment> = attached
-            .filter_map(|connection| Attachment::decode(connection.attachment.as_deref()?))
-            .collect();
+        let mut attachments = Vec::new();
+        for connection in attached {
+            let Some(attachment) = connection.attachment.as_deref().and_then(Attachment::decode) else {
+                continue;
+            };
+            // After a reset some claims may be two seconds old: awareness is not durable.
+            connection.announced = attachment.owned.iter().map(|entry| entry.client).collect();
+            attachments.push(attachment);
+        }
         let core = Room::restore(config(), attachments, clock::now());
         self.cloudflare.shell = Shell::new(WORKSPACE, Some(Db::new(Rc::clone(&self.bus))), core);
     }

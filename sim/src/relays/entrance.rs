@@ -47,15 +47,18 @@ impl World {
 
     /// A frame reaches a relay. What comes for a connection that the relay closed is not heard.
     pub fn arrive_at_relay(&mut self, id: ConnectionId, data: Data) {
-        let Some(connection) = self.connections.get_mut(&id).filter(|connection| !connection.broken) else {
+        let connection = self.connections.get(&id).filter(|connection| !connection.broken);
+        let Some((relay, session)) = connection.and_then(|found| Some((found.relay, found.session?))) else {
             return;
         };
-        let Some(session) = connection.session else { return };
-        let relay = connection.relay;
+        // A socket that closes is among those from which an object that slept is rebuilt.
+        let Some(shell) = self.shell_of(relay) else { return };
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        crate::loud::tell(self.now, || format!("connection {id} session {session} sends {data:?}"));
         match &data {
             Data::Binary(bytes) => {
                 connection.spoke.0 = true;
-                note_awareness(&mut connection.announced, bytes);
+                self.note_awareness(id, relay, bytes);
             }
             Data::Text(_) => connection.spoke.1 = true,
             Data::Close(_) => {
@@ -63,7 +66,6 @@ impl World {
                 connection.attachment = None;
             }
         }
-        let Some(shell) = self.shell_of(relay) else { return };
         match data {
             Data::Binary(bytes) => {
                 shell.receive(|core, now| core.handle_frame(session, &bytes, now), &bytes);
@@ -75,11 +77,16 @@ impl World {
 
     /// A relay notices that a connection is gone.
     pub fn relay_loses(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
-        let relay = connection.relay;
-        let Some(session) = connection.session.take() else { return };
-        connection.attachment = None;
-        if let Some(shell) = self.shell_of(relay) {
+        let connection = self.connections.get(&id);
+        let Some((relay, session)) = connection.and_then(|found| Some((found.relay, found.session?))) else {
+            return;
+        };
+        let shell = self.shell_of(relay);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.session = None;
+            connection.attachment = None;
+        }
+        if let Some(shell) = shell {
             shell.with(|core, now| core.handle_close(session, now));
         }
     }
@@ -94,23 +101,25 @@ impl World {
         }
     }
 
+    /// Keeps track of which awareness ids a connection has told of, and took back. A later connection
+    /// of the same person takes an id over (W5).
+    fn note_awareness(&mut self, id: ConnectionId, relay: Relay, frame: &[u8]) {
+        for message in decode_frame(frame).unwrap_or_default() {
+            let Message::Awareness(payload) = message else { continue };
+            for entry in awareness::decode(payload).unwrap_or_default() {
+                let here = self.connections.values_mut().filter(|connection| connection.relay == relay);
+                here.for_each(|connection| connection.announced.retain(|client| *client != entry.client));
+                if let Some(connection) = self.connections.get_mut(&id).filter(|_| !entry.is_gone()) {
+                    connection.announced.push(entry.client);
+                }
+            }
+        }
+    }
+
     fn shell_of(&mut self, relay: Relay) -> Option<Rc<Shell>> {
         match relay {
             Relay::Cloudflare => Some(self.object()),
             Relay::Deno => self.deno.shell(),
-        }
-    }
-}
-
-/// Keeps track of which awareness ids a connection has told of, and took back.
-fn note_awareness(announced: &mut Vec<u64>, frame: &[u8]) {
-    for message in decode_frame(frame).unwrap_or_default() {
-        let Message::Awareness(payload) = message else { continue };
-        for entry in awareness::decode(payload).unwrap_or_default() {
-            announced.retain(|client| *client != entry.client);
-            if !entry.is_gone() {
-                announced.push(entry.client);
-            }
         }
     }
 }

@@ -32,6 +32,7 @@ impl World {
     fn perform(&mut self, relay: Relay, actions: Vec<Action>) -> Result<(), Violation> {
         let mut flushes = Vec::new();
         for action in actions {
+            crate::loud::tell(self.now, || format!("{relay:?} {action:?}"));
             match action {
                 Action::Attach { session, attachment } => {
                     if let Some((_, connection)) = self.find(relay, session) {

@@ -1,0 +1,62 @@
+//! What the simulator found, each as small as it can be shown.
+
+use super::rules::typed;
+use super::sim::Sim;
+use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::message;
+use crate::room::{Action, Room, RoomConfig, SessionInfo, StoreError, Stored};
+
+#[test]
+fn w11_a_read_from_before_a_replacement_is_not_mixed_with_what_came_after() {
+    let mut sim = Sim::new();
+    sim.storage.epoch = sim.storage.append("doc", &typed(1, 0)).clock;
+    sim.storage.silent = true;
+    let a = sim.join("ann");
+    // The content is replaced while the read is on its way; the room is told, and pulls.
+    sim.storage.silent = false;
+    sim.storage.rows.clear();
+    let change = Change { kind: ChangeKind::Replace, ..sim.storage.append("doc", &typed(7, 0)) };
+    sim.storage.epoch = change.clock;
+    sim.change(&change);
+    let late = Stored { updates: vec![typed(1, 0)], clock: 1, epoch: Some(1) };
+    sim.room.handle_loaded("doc", 1, Ok(late), sim.now);
+    sim.drain(None);
+    let inbox = sim.take(a);
+    assert_eq!(inbox.closed, None);
+    assert!(inbox.updates().iter().all(|update| *update == typed(7, 0)), "{:?}", inbox.updates());
+    assert_eq!(sim.storage.loads, 2, "read again");
+}
+
+#[test]
+fn d6_the_spool_knows_the_epoch_that_people_state_while_storage_is_away() {
+    let mut room = Room::new(RoomConfig { alone_after: Some(2_000), spool: true, ..RoomConfig::default() });
+    let a = room.handle_open(SessionInfo { epoch: Some(5), ..Sim::info("ann") }, 0);
+    room.handle_frame(a, &message::sync_step_1(&[0]), 0);
+    room.handle_loaded("doc", 1, Err(StoreError::Unavailable), 0);
+    room.handle_frame(a, &message::sync_step_2(&typed(1, 0)), 0);
+    let kept = std::iter::from_fn(|| room.poll_action()).find_map(|action| match action {
+        Action::Keep(kept) => Some(kept.epoch),
+        _ => None,
+    });
+    assert_eq!(kept, Some(Some(5)), "or a restart would merge it into whatever is stored by then");
+}
+
+#[test]
+fn d1b_a_room_that_owes_an_answer_says_so() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    assert!(!sim.room.owes_something());
+    sim.storage.silent = true;
+    let b = sim.open(SessionInfo { document: "other".into(), ..Sim::info("bob") });
+    sim.frame(b, &message::sync_step_1(&[0]));
+    assert!(sim.room.owes_something(), "bob waits for step 2");
+    sim.close(b);
+    sim.advance(60_000);
+    assert!(!sim.room.owes_something());
+    let change = sim.storage.append("doc", &typed(7, 0));
+    sim.change(&change);
+    assert!(sim.room.owes_something(), "ann lacks what another relay saved");
+    sim.storage.silent = false;
+    sim.advance(60_000);
+    assert_eq!((sim.take(a).updates().last(), sim.room.owes_something()), (Some(&typed(7, 0)), false));
+}
