@@ -92,6 +92,13 @@ impl Document {
             .min()
     }
 
+    /// Makes the room look what others saved, at once or when the last look is that old.
+    pub(super) fn want_look(&mut self, now: Timestamp, look_after: u64) {
+        if self.pull == Pull::Idle && !self.members.is_empty() {
+            self.pull = Pull::Wanted(now.max(self.checked + look_after), 0);
+        }
+    }
+
     /// Takes in an update from a connection, and returns its number; the sender's frame is the
     /// caller's to forward.
     pub(super) fn receive(

@@ -18,17 +18,24 @@ pub(super) struct Lease {
     /// The latest end that storage was told. The next is later, so that each lease is another value.
     latest: Timestamp,
     writing: Option<Timestamp>,
+    /// No lease stood when the one that is being written was asked for.
+    begins: bool,
 }
 
 impl Lease {
     /// A lease that was written before, as the attachments say.
     pub(super) fn known(until: Timestamp) -> Self {
-        Self { until, latest: until, writing: None }
+        Self { until, latest: until, ..Self::default() }
     }
 
     /// When it ends, as far as the room knows.
     pub(super) fn until(&self) -> Timestamp {
         self.until
+    }
+
+    /// Whether writers did not hear of the room until now: what they did meanwhile, nobody told it.
+    pub(super) fn has_begun(&mut self) -> bool {
+        self.writing.is_none() && self.until > 0 && std::mem::take(&mut self.begins)
     }
 
     /// Whether storage has not answered the last write yet.
@@ -42,6 +49,7 @@ impl Lease {
         if self.until >= now + length / 2 {
             return None;
         }
+        self.begins |= self.until <= now;
         self.until = (now + length).max(self.latest + 1);
         self.write()
     }

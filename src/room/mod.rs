@@ -334,7 +334,7 @@ impl Room {
         let write = self.lease.written(result.is_ok());
         self.actions.extend(write);
         match result {
-            Ok(()) => {}
+            Ok(()) => self.look_again(now),
             Err(StoreError::Deleted) => self.delete_workspace(now),
             // No attachment may go on claiming it.
             Err(_) => {
@@ -344,6 +344,18 @@ impl Room {
                 }
             }
         }
+    }
+
+    /// What others saved between a read and the beginning of the lease, nobody told. A relay that
+    /// follows the feed is told by it.
+    fn look_again(&mut self, now: Timestamp) {
+        if !self.lease.has_begun() || self.config.follows_feed {
+            return;
+        }
+        for document in self.documents.values_mut() {
+            document.want_look(now, self.config.flush_after);
+        }
+        self.work(now);
     }
 
     /// Extends the listener lease while somebody listens (R3).

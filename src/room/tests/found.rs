@@ -3,6 +3,7 @@
 use super::rules::typed;
 use super::sim::Sim;
 use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::close::CloseCode;
 use crate::protocol::message;
 use crate::room::{Action, Room, RoomConfig, SessionInfo, StoreError, Stored};
 
@@ -42,6 +43,20 @@ fn d6_the_spool_knows_the_epoch_that_people_state_while_storage_is_away() {
 }
 
 #[test]
+fn w11_who_waits_with_another_epoch_is_not_sent_what_that_voids() {
+    let mut sim = Sim::with(RoomConfig { alone_after: Some(2_000), ..RoomConfig::default() });
+    sim.storage.silent = true;
+    let stating = |epoch| SessionInfo { epoch: Some(epoch), ..Sim::info("ann") };
+    let (old, new) = (sim.open(stating(1)), sim.open(stating(2)));
+    sim.frame(old, &message::sync_step_1(&[0]));
+    sim.frame(new, &message::sync_step_1(&[0]));
+    sim.advance(2_000);
+    sim.frame(old, &message::sync_step_2(&typed(1, 0)));
+    let inbox = sim.take(new);
+    assert_eq!((inbox.closed, inbox.updates().len()), (Some(CloseCode::TryLater), 0));
+}
+
+#[test]
 fn d1b_a_room_that_owes_an_answer_says_so() {
     let mut sim = Sim::new();
     let a = sim.join("ann");
@@ -59,4 +74,20 @@ fn d1b_a_room_that_owes_an_answer_says_so() {
     sim.storage.silent = false;
     sim.advance(60_000);
     assert_eq!((sim.take(a).updates().last(), sim.room.owes_something()), (Some(&typed(7, 0)), false));
+}
+
+#[test]
+fn d3_what_was_saved_before_writers_knew_of_the_room_is_looked_for() {
+    let mut room = Room::new(RoomConfig::default());
+    let a = room.handle_open(Sim::info("ann"), 0);
+    room.handle_frame(a, &message::sync_step_1(&[0]), 0);
+    room.handle_loaded("doc", 1, Ok(Stored::default()), 10);
+    while room.poll_action().is_some() {}
+    // Until here a writer saw no lease, and told the room nothing.
+    room.handle_lease_written(Ok(()), 20);
+    let due = room.poll_timeout().unwrap();
+    assert!(due <= 2_020, "{due}");
+    room.handle_timeout(due);
+    let asked: Vec<Action> = std::iter::from_fn(|| room.poll_action()).collect();
+    assert!(asked.contains(&Action::Pull { document: "doc".into(), after: 0, generation: 1 }), "{asked:?}");
 }
