@@ -32,6 +32,11 @@ impl Alone {
         self.serving
     }
 
+    /// Whether storage is going to be read by itself.
+    pub(super) const fn reads_again(&self) -> bool {
+        self.again.is_some()
+    }
+
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         self.begins.into_iter().chain(self.again).min()
     }

@@ -101,7 +101,13 @@ impl Room {
         document.joining.retain(|(joining, _)| *joining != id);
         document.joining.push((id, state_vector.to_vec()));
         match document.view {
-            View::Absent if document.alone.is_serving() => self.answer_alone(&path, id),
+            View::Absent if document.alone.is_serving() => {
+                let reads = document.alone.reads_again();
+                self.answer_alone(&path, id);
+                if !reads {
+                    self.load(&path, now);
+                }
+            }
             View::Absent => self.load(&path, now),
             View::Loading { .. } if document.alone.is_serving() => self.answer_alone(&path, id),
             View::Loading { .. } => {}

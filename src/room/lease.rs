@@ -20,6 +20,9 @@ pub(super) struct Lease {
     writing: Option<Timestamp>,
     /// No lease stood when the one that is being written was asked for.
     begins: bool,
+    /// When a write that failed is tried again, and how many have.
+    again: Option<Timestamp>,
+    failures: u32,
 }
 
 impl Lease {
@@ -31,6 +34,17 @@ impl Lease {
     /// When it ends, as far as the room knows.
     pub(super) fn until(&self) -> Timestamp {
         self.until
+    }
+
+    /// When there is something to do.
+    pub(super) const fn timeout(&self) -> Option<Timestamp> {
+        self.again
+    }
+
+    /// A write failed. Nothing may happen in the room for hours, so it tries again by itself.
+    pub(super) fn retry(&mut self, now: Timestamp, backoff: impl FnOnce(u32) -> u64) {
+        self.again = Some(now + backoff(self.failures));
+        self.failures += 1;
     }
 
     /// Whether writers did not hear of the room until now: what they did meanwhile, nobody told it.
@@ -46,6 +60,7 @@ impl Lease {
     /// Extends it when less than half of it is left.
     #[must_use]
     pub(super) fn renew(&mut self, now: Timestamp, length: u64) -> Option<Action> {
+        self.again = None;
         if self.until >= now + length / 2 {
             return None;
         }
@@ -57,7 +72,7 @@ impl Lease {
     /// Nobody listens any more.
     #[must_use]
     pub(super) fn end(&mut self) -> Option<Action> {
-        self.until = 0;
+        (self.until, self.again) = (0, None);
         self.write()
     }
 
@@ -68,7 +83,9 @@ impl Lease {
         if self.until != wrote {
             return self.write();
         }
-        if !stored {
+        if stored {
+            self.failures = 0;
+        } else {
             self.until = 0;
         }
         None

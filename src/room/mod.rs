@@ -212,6 +212,9 @@ impl Room {
         for session in stale {
             self.attach(session);
         }
+        if self.lease.timeout().is_some_and(|at| at <= now) {
+            self.renew_lease(now);
+        }
         self.work(now);
     }
 
@@ -342,6 +345,10 @@ impl Room {
                 for session in everybody {
                     self.attach(session);
                 }
+                if self.clients() > 0 {
+                    self.lease.retry(now, |failures| self.config.backoff(failures));
+                }
+                self.work(now);
             }
         }
     }

@@ -77,6 +77,8 @@ impl Room {
                     document.announced = document.announced.max(stored.clock);
                     let known = document.learn_epoch(stored.clock, stored.epoch);
                     let epoch = document.epoch;
+                    self.attach_epoch(path, known);
+                    let Some(document) = self.documents.get_mut(path) else { return };
                     if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
                         document.alone.end();
                         self.check_epochs(path, known, epoch, now);
@@ -115,6 +117,7 @@ impl Room {
                     // has must not be asked for again and again.
                     document.clock = document.clock.max(stored.clock).max(document.asked);
                     let epoch = document.epoch;
+                    self.attach_epoch(path, known);
                     self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
                 }
@@ -298,6 +301,17 @@ impl Room {
         }
     }
 
+    /// Keeps an epoch that was just learnt with the connections: a room that wakes up without it would
+    /// merge what they write into any content (W11).
+    fn attach_epoch(&mut self, path: &str, known: Option<u64>) {
+        let Some(document) = self.documents.get(path) else { return };
+        if document.epoch != known {
+            for member in document.members.clone() {
+                self.attach(member);
+            }
+        }
+    }
+
     /// Closes members whose copy comes from another epoch (W11): those that stated one, or all of
     /// them when the document changed its epoch while the room had it.
     fn check_epochs(&mut self, path: &str, known: Option<u64>, epoch: Option<u64>, now: Timestamp) {
@@ -360,7 +374,8 @@ impl Room {
         }
         let documents = self.documents.values().filter_map(Document::timeout);
         let stale = self.sessions.values().filter_map(|session| session.stale);
-        self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
+        let stale = stale.map(|since| since + self.config.flush_after);
+        self.due = documents.chain(stale).chain(self.lease.timeout()).min();
     }
 
     /// Notes that something of this document or connection is due. Enough after a frame.

@@ -91,3 +91,48 @@ fn d3_what_was_saved_before_writers_knew_of_the_room_is_looked_for() {
     let asked: Vec<Action> = std::iter::from_fn(|| room.poll_action()).collect();
     assert!(asked.contains(&Action::Pull { document: "doc".into(), after: 0, generation: 1 }), "{asked:?}");
 }
+
+#[test]
+fn w11_a_room_that_wakes_up_knows_the_epoch_that_a_read_told_it() {
+    let mut sim = Sim::new();
+    sim.storage.epoch = sim.storage.append("doc", &typed(1, 0)).clock;
+    let a = sim.join("ann");
+    sim.hibernate();
+    // Replaced, and nobody told the room.
+    sim.storage.rows.clear();
+    sim.storage.epoch = sim.storage.append("doc", &typed(7, 0)).clock;
+    sim.frame(a, &message::update(&typed(1, 1)));
+    let b = sim.join("bob");
+    assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
+    sim.advance(60_000);
+    assert_eq!(sim.take(b).closed, Some(CloseCode::EpochChanged), "it may have been sent old content");
+    assert_eq!(sim.storage.whole("doc"), typed(7, 0));
+}
+
+#[test]
+fn d4_who_comes_when_nobody_waited_any_more_is_served_from_storage() {
+    let mut sim = Sim::with(RoomConfig { alone_after: Some(2_000), ..RoomConfig::default() });
+    sim.storage.error = Some(StoreError::Unavailable);
+    let a = sim.join("ann");
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.close(a);
+    sim.advance(5_000);
+    let b = sim.join("bob");
+    sim.storage.error = None;
+    sim.advance(60_000);
+    let complete = sim.take(b).messages(|message| matches!(message, message::Message::SyncStep2(_)).then_some(()));
+    assert_eq!(complete.len(), 1, "storage is read for bob");
+}
+
+#[test]
+fn r3_a_lease_that_could_not_be_written_is_tried_again_without_an_event() {
+    let mut room = Room::new(RoomConfig::default());
+    let _ = room.handle_open(Sim::info("ann"), 0);
+    while room.poll_action().is_some() {}
+    room.handle_lease_written(Err(StoreError::Unavailable), 8_000);
+    let due = room.poll_timeout().expect("nothing else may happen for hours");
+    while room.poll_action().is_some() {}
+    room.handle_timeout(due);
+    let asked: Vec<Action> = std::iter::from_fn(|| room.poll_action()).collect();
+    assert!(asked.iter().any(|action| matches!(action, Action::Lease { until: 1.., .. })), "{asked:?}");
+}
