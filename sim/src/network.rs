@@ -71,8 +71,8 @@ pub struct Connection {
     pub stalled: bool,
     /// Whether the relay got binary, and text (W1).
     pub spoke: (bool, bool),
-    /// Awareness client ids that the relay was told on it.
-    pub announced: Vec<u64>,
+    /// Awareness client ids that the relay was told on it, and when.
+    pub announced: Vec<(u64, Timestamp)>,
     held: VecDeque<Data>,
     /// Bytes that the client has not taken.
     queued: u64,

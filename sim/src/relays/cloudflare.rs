@@ -142,7 +142,7 @@ impl World {
                 continue;
             };
             // After a reset some claims may be two seconds old: awareness is not durable.
-            connection.announced = attachment.owned.iter().map(|entry| entry.client).collect();
+            connection.announced = attachment.owned.iter().map(|entry| (entry.client, 0)).collect();
             attachments.push(attachment);
         }
         let core = Room::restore(config(), attachments, clock::now());

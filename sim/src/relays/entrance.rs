@@ -104,13 +104,14 @@ impl World {
     /// Keeps track of which awareness ids a connection has told of, and took back. A later connection
     /// of the same person takes an id over (W5).
     fn note_awareness(&mut self, id: ConnectionId, relay: Relay, frame: &[u8]) {
+        let now = self.now;
         for message in decode_frame(frame).unwrap_or_default() {
             let Message::Awareness(payload) = message else { continue };
             for entry in awareness::decode(payload).unwrap_or_default() {
                 let here = self.connections.values_mut().filter(|connection| connection.relay == relay);
-                here.for_each(|connection| connection.announced.retain(|client| *client != entry.client));
+                here.for_each(|connection| connection.announced.retain(|(client, _)| *client != entry.client));
                 if let Some(connection) = self.connections.get_mut(&id).filter(|_| !entry.is_gone()) {
-                    connection.announced.push(entry.client);
+                    connection.announced.push((entry.client, now));
                 }
             }
         }

@@ -101,7 +101,8 @@ impl World {
                     *id != to
                         && connection.relay == relay
                         && connection.session.is_some()
-                        && connection.announced.contains(&entry.client)
+                        // Told in the same event, it may have come after this.
+                        && connection.announced.iter().any(|(id, at)| *id == entry.client && *at < self.now)
                 };
                 if self.connections.iter().any(here) {
                     let client = entry.client;
