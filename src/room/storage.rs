@@ -159,8 +159,10 @@ impl Room {
         if !persisted.missed {
             document.clock = document.clock.max(persisted.clock);
         }
-        // An answer that a newer epoch overtook says nothing.
+        // An answer that a newer epoch overtook says nothing of it.
+        let is_over = document.epoch > Some(persisted.epoch);
         document.epoch = document.epoch.max(Some(persisted.epoch));
+        let epoch = document.epoch;
         document.alone.hurry(now);
         let saved = document.tail.saved(flush);
         let through = document.tail.saved_through();
@@ -171,11 +173,15 @@ impl Room {
         }
         if let Some((actor, receipts)) = saved {
             self.release(path, through);
-            let (clock, epoch) = (persisted.clock, persisted.epoch);
-            self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, epoch));
+            let clock = persisted.clock;
+            self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, persisted.epoch));
             if !self.config.follows_feed {
                 let kind = ChangeKind::Update;
                 self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+            }
+            // It was saved into content that has been replaced since: those copies are void as well.
+            if is_over {
+                self.check_epochs(path, Some(persisted.epoch), epoch, now);
             }
         }
     }

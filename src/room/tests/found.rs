@@ -5,7 +5,7 @@ use super::sim::Sim;
 use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
 use crate::protocol::message;
-use crate::room::{Action, Room, RoomConfig, SessionInfo, StoreError, Stored};
+use crate::room::{Action, Persisted, Room, RoomConfig, SessionInfo, StoreError, Stored};
 
 #[test]
 fn w11_a_read_from_before_a_replacement_is_not_mixed_with_what_came_after() {
@@ -135,4 +135,24 @@ fn r3_a_lease_that_could_not_be_written_is_tried_again_without_an_event() {
     room.handle_timeout(due);
     let asked: Vec<Action> = std::iter::from_fn(|| room.poll_action()).collect();
     assert!(asked.iter().any(|action| matches!(action, Action::Lease { until: 1.., .. })), "{asked:?}");
+}
+
+#[test]
+fn w11_a_flush_that_was_saved_before_a_replacement_voids_the_copies_it_came_from() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.storage.silent = true;
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.text(a, &super::sim::flush(1));
+    sim.storage.silent = false;
+    // Committed at clock 1, which made the document; the answer is late. Then it was replaced.
+    sim.storage.head = 1;
+    let change = Change { kind: ChangeKind::Replace, ..sim.storage.append("doc", &typed(7, 0)) };
+    sim.storage.epoch = change.clock;
+    sim.change(&change);
+    sim.advance(10_000);
+    let saved = Persisted { clock: 1, epoch: 1, at: sim.now, missed: true };
+    sim.room.handle_persisted("doc", 1 << 32 | 1, Ok(saved), sim.now);
+    sim.drain(None);
+    assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
 }
