@@ -53,7 +53,13 @@ impl World {
             Kind::Leave => self.walk(human, walker::Event::Disconnect),
             Kind::Pause => return self.pass(amount),
             Kind::Put => self.put(agent),
-            Kind::Replace => self.replace(agent, document),
+            Kind::Replace => {
+                // As after a flush that made many parts: both are under way at once.
+                if amount % 2 == 0 {
+                    self.compact(document);
+                }
+                self.replace(agent, document);
+            }
             Kind::Stall => {
                 if let Some(id) = self.humans[human].connection {
                     if let Some(connection) = self.connections.get_mut(&id) {

@@ -135,8 +135,8 @@ impl Ledger {
             if known.saved == Some(epoch) && !known.erased && !is_there {
                 return Err(Violation::new("D1", format!("{mark} was saved in {path} and is lost")));
             }
-            if is_there && !known.stray && known.epoch.is_some_and(|of| of != epoch) {
-                let of = known.epoch;
+            let of = known.epoch.or(known.saved);
+            if is_there && !known.stray && of.is_some_and(|of| of != epoch) {
                 return Err(Violation::new("W11", format!("{mark} of epoch {of:?} is in {path} of epoch {epoch}")));
             }
         }

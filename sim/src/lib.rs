@@ -15,7 +15,7 @@
 
 mod act;
 mod bus;
-mod checks;
+pub mod checks;
 mod d1;
 mod edge;
 pub mod loud;

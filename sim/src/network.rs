@@ -226,7 +226,7 @@ impl World {
 }
 
 /// Queued bytes from which the room is told; 1 MiB in the shells, whose frames are larger.
-const QUEUED_WORTH_TELLING: u64 = 256;
+const QUEUED_WORTH_TELLING: u64 = 100;
 
 /// [`RoomConfig::max_queued_bytes`](crate::room::RoomConfig) in a world: a stall of seconds reaches it.
-pub const MAX_QUEUED_BYTES: u64 = 1_500;
+pub const MAX_QUEUED_BYTES: u64 = 400;
