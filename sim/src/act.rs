@@ -101,9 +101,7 @@ impl World {
     fn sweep(&mut self, kept: u64) {
         let db = Db::new(Rc::clone(&self.bus));
         let at = self.now + RETENTION_MS - kept;
-        let work = async move {
-            while let Ok(1..) = db.sweep(at).await {}
-        };
+        let work = async move { while let Ok(1..) = db.sweep(at).await {} };
         self.spawn(Owner::Worker, Box::pin(work));
     }
 

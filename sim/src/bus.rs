@@ -10,10 +10,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::worker::{Request, Response};
 use crate::d1::{Results, Sql};
 use crate::feed::stream::LogPage;
 use crate::protocol::change::Change;
+use crate::worker::{Request, Response};
 
 /// Names a piece of work that may wait.
 pub type TaskId = u64;

@@ -75,7 +75,13 @@ impl Ledger {
     }
 
     /// W8: all that a receipt covers is stored now, or the document is another one by now.
-    pub fn check_receipt(&self, d1: &mut D1, path: &str, epoch: u64, covered: &[String]) -> Result<(), Violation> {
+    pub fn check_receipt(
+        &self,
+        d1: &mut D1,
+        path: &str,
+        epoch: u64,
+        covered: &[String],
+    ) -> Result<(), Violation> {
         let Some(stored) = d1.document(path) else { return Ok(()) };
         if epoch != 0 && stored.epoch != epoch {
             return Ok(());
@@ -84,7 +90,9 @@ impl Ledger {
         let lost = covered.iter().find(|mark| !self.is_erased(mark) && !there.contains_key(*mark));
         match lost {
             None => Ok(()),
-            Some(mark) => Err(Violation::new("W8", format!("a receipt for {mark} in {path}, which is not stored"))),
+            Some(mark) => {
+                Err(Violation::new("W8", format!("a receipt for {mark} in {path}, which is not stored")))
+            }
         }
     }
 
@@ -106,13 +114,19 @@ impl Ledger {
                 Outcome::Refused => times != 0,
             };
             if wrong {
-                return Err(Violation::new("R2", format!("{actor}, {outcome:?}, was carried out {times} times")));
+                return Err(Violation::new(
+                    "R2",
+                    format!("{actor}, {outcome:?}, was carried out {times} times"),
+                ));
             }
         }
         let (least, may_be) = self.increments;
         let value = d1.number(COUNTER).unwrap_or(0);
         if value < least || value > least + may_be {
-            return Err(Violation::new("R1", format!("counted to {value}, with {least} to {} answers", least + may_be)));
+            return Err(Violation::new(
+                "R1",
+                format!("counted to {value}, with {least} to {} answers", least + may_be),
+            ));
         }
         Ok(())
     }
@@ -137,7 +151,10 @@ impl Ledger {
             }
             let of = known.epoch.or(known.saved);
             if is_there && !known.stray && of.is_some_and(|of| of != epoch) {
-                return Err(Violation::new("W11", format!("{mark} of epoch {of:?} is in {path} of epoch {epoch}")));
+                return Err(Violation::new(
+                    "W11",
+                    format!("{mark} of epoch {of:?} is in {path} of epoch {epoch}"),
+                ));
             }
         }
         Ok(())
@@ -180,7 +197,8 @@ impl World {
             }
             let stored = self.d1.document(path).map(|stored| stored.replica.marks()).unwrap_or_default();
             if marks != stored {
-                let (has, stored): (BTreeSet<_>, BTreeSet<_>) = (marks.iter().collect(), stored.iter().collect());
+                let (has, stored): (BTreeSet<_>, BTreeSet<_>) =
+                    (marks.iter().collect(), stored.iter().collect());
                 let only = |a: &BTreeSet<&String>, b: &BTreeSet<&String>| {
                     a.difference(b).map(|mark| (*mark).clone()).collect::<Vec<_>>()
                 };

@@ -154,14 +154,21 @@ impl D1 {
             .expect("the log can be read");
         let rows = statement
             .query_map(params![WORKSPACE, self.journal.len()], |row| {
-                Ok((row.get::<_, u64>(0)?, Journalled { kind: row.get(1)?, path: row.get(2)?, actor: row.get(3)? }))
+                Ok((
+                    row.get::<_, u64>(0)?,
+                    Journalled { kind: row.get(1)?, path: row.get(2)?, actor: row.get(3)? },
+                ))
             })
             .expect("the log can be read");
         let rows: Vec<_> = rows.map(|row| row.expect("a row of the log")).collect();
         for (clock, change) in rows {
             // A gap is found by `check_log`; what is in it stays unknown.
             while (self.journal.len() as u64) < clock - 1 {
-                self.journal.push(Journalled { kind: "gap".into(), path: String::new(), actor: String::new() });
+                self.journal.push(Journalled {
+                    kind: "gap".into(),
+                    path: String::new(),
+                    actor: String::new(),
+                });
             }
             self.journal.push(change);
         }
@@ -188,7 +195,9 @@ impl D1 {
     pub fn floor(&self) -> u64 {
         let oldest: Option<u64> = self
             .connection
-            .query_row("SELECT MIN(clock) FROM change_log WHERE workspace = ?1", params![WORKSPACE], |row| row.get(0))
+            .query_row("SELECT MIN(clock) FROM change_log WHERE workspace = ?1", params![WORKSPACE], |row| {
+                row.get(0)
+            })
             .expect("the log can be read");
         oldest.map_or(self.journal.len() as u64, |oldest| oldest - 1)
     }
@@ -217,7 +226,9 @@ impl D1 {
         use base64::Engine as _;
         let mut statement = self
             .connection
-            .prepare_cached("SELECT data FROM doc_updates WHERE workspace = ?1 AND path = ?2 ORDER BY clock, part")
+            .prepare_cached(
+                "SELECT data FROM doc_updates WHERE workspace = ?1 AND path = ?2 ORDER BY clock, part",
+            )
             .expect("updates can be read");
         let rows = statement
             .query_map(params![WORKSPACE, path], |row| row.get::<_, String>(0))
@@ -230,7 +241,11 @@ impl D1 {
     pub fn number(&self, path: &str) -> Option<u64> {
         let value: String = self
             .connection
-            .query_row("SELECT value FROM nodes WHERE workspace = ?1 AND path = ?2", params![WORKSPACE, path], |row| row.get(0))
+            .query_row(
+                "SELECT value FROM nodes WHERE workspace = ?1 AND path = ?2",
+                params![WORKSPACE, path],
+                |row| row.get(0),
+            )
             .ok()?;
         serde_json::from_str::<serde_json::Value>(&value).ok()?.get("n")?.as_u64()
     }

@@ -20,7 +20,7 @@ mod d1;
 mod edge;
 pub mod loud;
 mod network;
-mod people;
+pub mod people;
 mod random;
 mod relays;
 pub mod run;

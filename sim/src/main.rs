@@ -18,17 +18,15 @@ fn main() -> ExitCode {
 }
 
 fn start(args: Vec<String>) -> Result<bool, String> {
-    let mut options = args.chunks(2);
-    let (mut seeds, mut first, mut trace) = (2_000, 1, None);
-    let mut count_given = false;
-    for pair in &mut options {
+    let (mut seeds, mut first, mut trace) = (None, None, None);
+    for pair in args.chunks(2) {
         let [name, value] = pair else { return Err(format!("`{}` needs a value", pair.join(" "))) };
-        let number = || value.parse().map_err(|_| format!("{name} does not take `{value}`"));
+        let number = || value.parse::<u64>().map_err(|_| format!("{name} does not take `{value}`"));
         match name.as_str() {
-            "--seeds" => (seeds, count_given) = (number()?, true),
-            "--seed" => first = number()?,
+            "--seeds" => seeds = Some(number()?),
+            "--seed" => first = Some(number()?),
             "--trace" => trace = Some(value.clone()),
-            _ => return Err(format!("`{name}` is not understood")),
+            _ => return Err(format!("`{name}` is not understood; there are --seeds, --seed and --trace")),
         }
     }
     if let Some(file) = trace {
@@ -36,9 +34,8 @@ fn start(args: Vec<String>) -> Result<bool, String> {
         return Ok(replay(&Schedule::parse(&text)?));
     }
     // A seed alone is one to look at.
-    if first != 1 && !count_given {
-        seeds = 1;
-    }
+    let seeds = seeds.unwrap_or(if first.is_some() { 1 } else { SEEDS });
+    let first = first.unwrap_or(1);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let report = run(first..first + seeds, threads);
     for failure in report.failures.values() {
@@ -63,3 +60,6 @@ fn replay(schedule: &Schedule) -> bool {
         }
     }
 }
+
+/// Worlds of a run, unless told otherwise: minutes.
+const SEEDS: u64 = 2_000;

@@ -140,7 +140,8 @@ impl Schedule {
     /// The line that is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let seed = lines.next().and_then(|line| line.strip_prefix("seed ")).and_then(|seed| seed.parse().ok());
+        let seed =
+            lines.next().and_then(|line| line.strip_prefix("seed ")).and_then(|seed| seed.parse().ok());
         let seed = seed.ok_or("a trace begins with `seed N`")?;
         let steps = lines
             .map(|line| parse_step(line).ok_or_else(|| format!("no step: `{line}`")))

@@ -6,13 +6,13 @@ use std::rc::Rc;
 use crate::api::precondition::Precondition;
 use crate::bus::{Ask, Bus, Owner};
 use crate::d1::WORKSPACE;
+use crate::document::checkpoint;
 use crate::edge::clock;
 use crate::edge::compaction::{self, is_worthwhile};
 use crate::edge::db::documents::{Append, AppendedUpdate};
 use crate::edge::db::log::{Entry, Guard, Replay};
 use crate::edge::db::nodes::{NodeOp, Write};
 use crate::edge::db::{Db, DbError};
-use crate::document::checkpoint;
 use crate::protocol::change::{Change, ChangeKind};
 
 /// A request, as far as handlers look at it.
@@ -114,7 +114,9 @@ impl Handler<'_> {
             }
             Call::Read { path, since } => self.read(path, since.unwrap_or(0)).await,
             Call::ReadNode { path } => self.read_node(path).await,
-            Call::Replace { path, update } => self.append(self.appending(path, update, None, None, true)).await,
+            Call::Replace { path, update } => {
+                self.append(self.appending(path, update, None, None, true)).await
+            }
         }
     }
 

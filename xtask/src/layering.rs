@@ -23,7 +23,11 @@ const LAYERS: [Layer; 10] = [
     Layer { name: "feed", uses: &["planted", "protocol"], core: true },
     Layer { name: "api", uses: &["document", "feed", "protocol"], core: true },
     Layer { name: "mcp", uses: &["api", "document", "feed", "protocol"], core: true },
-    Layer { name: "edge", uses: &["api", "document", "feed", "mcp", "planted", "protocol", "room"], core: false },
+    Layer {
+        name: "edge",
+        uses: &["api", "document", "feed", "mcp", "planted", "protocol", "room"],
+        core: false,
+    },
     Layer { name: "document_module", uses: &["api", "document", "protocol"], core: false },
     Layer { name: "relay_deno", uses: &["api", "document", "protocol", "room"], core: false },
 ];

@@ -64,7 +64,11 @@ impl World {
         let (bus, notes) = (Rc::clone(&self.bus), Rc::clone(&self.notes));
         self.ledger.ops.insert(actor.clone(), Outcome::Unknown);
         let work = async move {
-            let read = Request { actor: actor.clone(), key: None, call: Call::ReadNode { path: COUNTER.to_owned() } };
+            let read = Request {
+                actor: actor.clone(),
+                key: None,
+                call: Call::ReadNode { path: COUNTER.to_owned() },
+            };
             let Some(found) = call(&bus, read).await else { return };
             let (n, precondition) = match found.status {
                 200 => (count_of(&found), Precondition::IfMatch(found.clock)),

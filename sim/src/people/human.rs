@@ -237,8 +237,9 @@ impl World {
         }
         match data {
             Data::Binary(frame) => {
-                let messages = decode_frame(&frame)
-                    .map_err(|error| Violation::new("W4", format!("a relay sent bytes that are no frame: {error}")))?;
+                let messages = decode_frame(&frame).map_err(|error| {
+                    Violation::new("W4", format!("a relay sent bytes that are no frame: {error}"))
+                })?;
                 for message in messages {
                     self.human_reads(human, id, message);
                 }

@@ -209,9 +209,10 @@ pub fn step(state: State, event: Event, input: Input<'_>) -> Step {
         (Phase::Idle, Event::Restart | Event::Start) | (Phase::Stopped(_), Event::Restart) => {
             connect_fresh(at, input)
         }
-        (Phase::Idle | Phase::Waiting | Phase::Connecting | Phase::Open | Phase::Offline, Event::Stop(why)) => {
-            stop(at, why)
-        }
+        (
+            Phase::Idle | Phase::Waiting | Phase::Connecting | Phase::Open | Phase::Offline,
+            Event::Stop(why),
+        ) => stop(at, why),
         (Phase::Waiting | Phase::Connecting | Phase::Open | Phase::Offline, Event::Disconnect) => {
             park(at, Phase::Idle)
         }

@@ -133,9 +133,10 @@ impl World {
 
     /// The room again, from what its open sockets have attached.
     fn rebuild(&mut self) {
-        let attached = self.connections.values_mut().filter(|connection| {
-            connection.relay == Relay::Cloudflare && connection.session.is_some()
-        });
+        let attached = self
+            .connections
+            .values_mut()
+            .filter(|connection| connection.relay == Relay::Cloudflare && connection.session.is_some());
         let mut attachments = Vec::new();
         for connection in attached {
             let Some(attachment) = connection.attachment.as_deref().and_then(Attachment::decode) else {

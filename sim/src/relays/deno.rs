@@ -204,7 +204,8 @@ impl World {
 
     /// Opens the feed's stream, or fails to.
     pub fn open_feed(&mut self, wish: u64) {
-        let Some(feed) = self.deno.feed.as_ref().filter(|feed| feed.wish == wish && feed.stream.is_none()) else {
+        let Some(feed) = self.deno.feed.as_ref().filter(|feed| feed.wish == wish && feed.stream.is_none())
+        else {
             return;
         };
         let start = feed.cursor.map_or(Start::Now, Start::After);

@@ -109,7 +109,9 @@ impl World {
             let Message::Awareness(payload) = message else { continue };
             for entry in awareness::decode(payload).unwrap_or_default() {
                 let here = self.connections.values_mut().filter(|connection| connection.relay == relay);
-                here.for_each(|connection| connection.announced.retain(|(client, _)| *client != entry.client));
+                here.for_each(|connection| {
+                    connection.announced.retain(|(client, _)| *client != entry.client)
+                });
                 if let Some(connection) = self.connections.get_mut(&id).filter(|_| !entry.is_gone()) {
                     connection.announced.push((entry.client, now));
                 }

@@ -52,7 +52,10 @@ impl World {
                     }
                 }
                 Action::SendBinary { frame: Frame::Input, .. } => {
-                    return Err(Violation::new("W3", "a frame is to be sent that did not come in".to_owned()));
+                    return Err(Violation::new(
+                        "W3",
+                        "a frame is to be sent that did not come in".to_owned(),
+                    ));
                 }
                 Action::SendText { to, text } => {
                     for session in to {
@@ -92,13 +95,17 @@ impl World {
     /// W9: an update goes to everybody on the document but its sender. A relay that works without
     /// storage also sends one to a joiner alone.
     fn check_receivers(&self, relay: Relay, to: &[SessionId], bytes: &[u8]) -> Result<(), Violation> {
-        let is_update = decode_frame(bytes).is_ok_and(|messages| matches!(messages[..], [Message::Update(_)]));
+        let is_update =
+            decode_frame(bytes).is_ok_and(|messages| matches!(messages[..], [Message::Update(_)]));
         if relay != Relay::Cloudflare || !is_update {
             return Ok(());
         }
-        let here = || self.connections.values().filter(|c| c.relay == relay && c.spoke.0 && c.session.is_some());
+        let here =
+            || self.connections.values().filter(|c| c.relay == relay && c.spoke.0 && c.session.is_some());
         let is_receiver = |connection: &Connection| connection.session.is_some_and(|id| to.contains(&id));
-        let Some(path) = here().find(|c| is_receiver(c)).map(|c| c.info.document.as_str()) else { return Ok(()) };
+        let Some(path) = here().find(|c| is_receiver(c)).map(|c| c.info.document.as_str()) else {
+            return Ok(());
+        };
         match here().filter(|c| c.info.document == path && !is_receiver(c)).count() {
             0 | 1 => Ok(()),
             left_out => Err(Violation::new("W9", format!("{left_out} connections miss an update of {path}"))),

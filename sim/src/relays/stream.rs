@@ -61,7 +61,8 @@ impl World {
 
     /// Does what one stream asks for. False when none does.
     pub fn perform_stream(&mut self) -> bool {
-        let asked = self.streams.iter_mut().find_map(|(id, stream)| Some((*id, stream.machine.poll_output()?)));
+        let asked =
+            self.streams.iter_mut().find_map(|(id, stream)| Some((*id, stream.machine.poll_output()?)));
         let Some((id, output)) = asked else { return false };
         match output {
             Output::CloseBridge => {
@@ -175,9 +176,10 @@ impl World {
         let db = Db::new(Rc::clone(&self.bus));
         let work = async move {
             let read_page = match page {
-                Some((since, limit)) => {
-                    db.page(WORKSPACE, since, limit).await.map(|page| page.map(|page| (page.changes, page.head)))
-                }
+                Some((since, limit)) => db
+                    .page(WORKSPACE, since, limit)
+                    .await
+                    .map(|page| page.map(|page| (page.changes, page.head))),
                 None => db.head(WORKSPACE).await.map(|head| head.map(|head| (Vec::new(), head))),
             };
             let page = read_page.ok().map(|found| match found {

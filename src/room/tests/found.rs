@@ -120,7 +120,8 @@ fn d4_who_comes_when_nobody_waited_any_more_is_served_from_storage() {
     let b = sim.join("bob");
     sim.storage.error = None;
     sim.advance(60_000);
-    let complete = sim.take(b).messages(|message| matches!(message, message::Message::SyncStep2(_)).then_some(()));
+    let complete =
+        sim.take(b).messages(|message| matches!(message, message::Message::SyncStep2(_)).then_some(()));
     assert_eq!(complete.len(), 1, "storage is read for bob");
 }
 
