@@ -160,7 +160,8 @@ impl Room {
             document.clock = document.clock.max(persisted.clock);
         }
         // An answer that a newer epoch overtook says nothing of it.
-        let is_over = document.epoch > Some(persisted.epoch);
+        let known = document.epoch;
+        let is_over = known > Some(persisted.epoch);
         document.epoch = document.epoch.max(Some(persisted.epoch));
         let epoch = document.epoch;
         document.alone.hurry(now);
@@ -171,6 +172,7 @@ impl Room {
                 session.stale = Some(now);
             }
         }
+        self.attach_epoch(path, known);
         if let Some((actor, receipts)) = saved {
             self.release(path, through);
             let clock = persisted.clock;

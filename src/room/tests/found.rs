@@ -110,6 +110,18 @@ fn w11_a_room_that_wakes_up_knows_the_epoch_that_a_read_told_it() {
 }
 
 #[test]
+fn w11_an_epoch_that_a_flush_told_is_kept_with_the_connections_at_once() {
+    let mut sim = Sim::new();
+    sim.storage.epoch = 1;
+    let a = sim.join("ann");
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.advance(2_000);
+    assert_eq!(sim.storage.persists, 1);
+    // A reset of the memory may come any time from here on (D1b).
+    assert_eq!(sim.take(a).attachment.and_then(|attachment| attachment.epoch), Some(1));
+}
+
+#[test]
 fn d4_who_comes_when_nobody_waited_any_more_is_served_from_storage() {
     let mut sim = Sim::with(RoomConfig { alone_after: Some(2_000), ..RoomConfig::default() });
     sim.storage.error = Some(StoreError::Unavailable);
