@@ -386,7 +386,7 @@ fn classify(code: u16) -> CloseClass {
         4409 => CloseClass::Stop("epoch_changed"),
         4413 => CloseClass::Stop("document_too_large"),
         4429 => CloseClass::Limited,
-        4400..=4499 => CloseClass::Stop("refused"),
+        code if (4400..4500).contains(&code) => CloseClass::Stop("refused"),
         _ => CloseClass::Abnormal,
     }
 }
