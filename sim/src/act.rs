@@ -28,7 +28,11 @@ impl World {
                 }
             }
             Kind::CutStream if who % 3 == 0 => self.cut_feed(),
-            Kind::CutStream => self.cut_reader(of(who, self.readers.len())),
+            Kind::CutStream => {
+                // Some stay away for so long that the log has moved on without them.
+                let away = if amount % 4 == 0 { amount * 20 } else { amount % 3_000 };
+                self.cut_reader(of(who, self.readers.len()), away);
+            }
             Kind::D1After => self.fault(FaultKind::D1, amount, |faults| faults.d1_after = 60),
             Kind::D1Before => self.fault(FaultKind::D1, amount, |faults| faults.d1_before = 80),
             Kind::D1Stall => self.fault(FaultKind::D1, amount, |faults| faults.d1_stall = 60),
@@ -68,7 +72,10 @@ impl World {
                     self.at(self.now + amount, Event::Resume(id));
                 }
             }
-            Kind::Sweep => self.sweep(KEPT_BY_SWEEP_MS),
+            Kind::Sweep => {
+                let asks = (0..self.asked.len()).any(|agent| self.works(Owner::Agent(agent)));
+                self.sweep(if asks { KEPT_WHILE_ASKED_MS } else { KEPT_BY_SWEEP_MS });
+            }
             Kind::TellLost => self.fault(FaultKind::Tell, amount, |faults| faults.tell = 70),
             Kind::Wave => self.wave(human),
         }
@@ -116,6 +123,9 @@ impl World {
         }
         for human in 0..self.humans.len() {
             self.join(human);
+        }
+        for reader in 0..self.readers.len() {
+            self.open_reader(reader);
         }
         self.pass(HEALS_IN_MS)?;
         // Whoever happens to be between two connections is not a little later.
@@ -166,8 +176,11 @@ fn of(who: u64, count: usize) -> usize {
     usize::try_from(who).unwrap_or(0) % count
 }
 
-/// What a sweep during a world leaves: requests that are still asked again need their keys.
-const KEPT_BY_SWEEP_MS: u64 = 90_000;
+/// What a sweep during a world leaves, seven days in earnest: the Worker tries a request for 25 s.
+const KEPT_BY_SWEEP_MS: u64 = 30_000;
+
+/// The same while an agent asks: its key has to be there for as long.
+const KEPT_WHILE_ASKED_MS: u64 = 90_000;
 
 const HOUR_MS: u64 = 3_600_000;
 

@@ -44,12 +44,11 @@ impl World {
         self.readers[reader].stream = Some(stream);
     }
 
-    /// A reader's connection breaks; the Worker learns of it by a heartbeat.
-    pub fn cut_reader(&mut self, reader: usize) {
+    /// A reader's connection breaks, and it comes back after a while.
+    pub fn cut_reader(&mut self, reader: usize, away: u64) {
         if let Some(stream) = self.readers[reader].stream.take() {
             self.drop_stream(stream);
-            let wait = self.random.below(3_000);
-            self.at(self.now + wait, Event::Read(reader));
+            self.at(self.now + away, Event::Read(reader));
         }
     }
 
