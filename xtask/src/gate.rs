@@ -32,11 +32,12 @@ fn native(report: &mut Report) -> Result {
         check_files(|path| path.starts_with("src/") && path.ends_with(".rs"), layering::check)
     })?;
     report.step("hygiene", || check_files(|_| true, hygiene::check))?;
-    let clippy: [(&str, &[&str]); 5] = [
+    let clippy: [(&str, &[&str]); 6] = [
         ("clippy", &["--workspace"]),
         ("clippy, edge", &["--package", "yrelay", "--features", "edge"]),
         ("clippy, lazy", &["--package", "yrelay", "--features", "lazy"]),
         ("clippy, relay-deno", &["--package", "yrelay", "--features", "relay-deno"]),
+        ("clippy, planted bugs", &["--package", "yrelay-sim", "--features", "planted-bugs"]),
         ("clippy, all features", &["--package", "yrelay", "--all-features"]),
     ];
     for (name, selection) in clippy {
@@ -44,7 +45,12 @@ fn native(report: &mut Report) -> Result {
         command.args(selection).args(["--", "--deny", "warnings"]);
         report.step(name, || process::run(&mut command))?;
     }
-    report.step("cargo test", || process::run(&mut cargo(&["test", "--locked", "--workspace"])))
+    report.step("cargo test", || process::run(&mut cargo(&["test", "--locked", "--workspace"])))?;
+    // With the planted bugs, which it has to find; without them, worlds in which nothing may be wrong.
+    report.step("simulator", || {
+        let tests = ["--package", "yrelay-sim", "--features", "planted-bugs", "--profile", "sim"];
+        process::run(cargo(&["test", "--locked"]).args(tests))
+    })
 }
 
 fn built(report: &mut Report) -> Result {
