@@ -7,6 +7,7 @@ mod fingerprint;
 mod gate;
 mod hygiene;
 mod layering;
+mod openapi_fuzz;
 mod process;
 mod provision;
 mod source;
