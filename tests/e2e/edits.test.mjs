@@ -215,7 +215,11 @@ describe("edits", { concurrency: true, timeout: 120_000 }, () => {
     const replaced = await put("a", "new", headers);
     assert.deepEqual((await put("a", "new", headers)).json, replaced.json);
     assert.equal((await put("a", "other", headers)).json.code, "idempotency_key_reused");
-    assert.equal((await changes()).length, 5);
+    // The same text as another root is another document, so another request.
+    const elsewhere = await put("a", "new", headers, "?root=title");
+    assert.deepEqual([elsewhere.status, elsewhere.headers["idempotency-replayed"]], [200, undefined]);
+    assert.equal(await text("a", "title"), "new");
+    assert.equal((await changes()).length, 6);
   });
 
   test("A.29 a replaced document has another epoch: old updates and edits are 409 and change nothing", async () => {

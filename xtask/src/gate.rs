@@ -222,7 +222,9 @@ mod tests {
         assert_eq!(report.steps.len(), 2);
         assert_eq!(report.print(), ExitCode::FAILURE);
         report.steps.retain(|(_, _, result)| result.is_ok());
+        report.skip("three", "no tool".to_owned());
         assert_eq!(report.print(), ExitCode::SUCCESS);
+        assert_eq!(report.skipped, [("three".to_owned(), "no tool".to_owned())]);
     }
 
     #[test]

@@ -40,7 +40,8 @@ cargo xtask <command>
       --data DIR        its data folder, .yrelay
       --workspace W --sub S --kind human|agent|service --role owner|editor|viewer
       --ttl SECONDS     600
-  test [--quick]      everything that CI runs; --quick only what needs no WASM build
+  test [--quick]      everything that CI runs; --quick only what needs no WASM build. Without Python
+                      3.11 the requests made from the OpenAPI document are skipped, unless CI is set
   sim                 simulated worlds of the core, from seeds
       --seeds N         how many, 20000
       --seed S          the first, 1: a failing run prints its own
