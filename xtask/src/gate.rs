@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the one gate, here and in CI. Every step runs, also after a failure; a tool
-//! that is missing fails its step, since a skipped check is not a passed one.
+//! that is missing fails its step, since a skipped check is not a passed one. Only Python may be missing,
+//! outside CI: nothing installs it, and the end says that its step was skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::build::{self, Artefact, Mode};
 use crate::provision::{self, Toolchain};
-use crate::{Result, hygiene, layering, process, tools, wasm};
+use crate::{Result, hygiene, layering, openapi_fuzz, process, tools, wasm};
 
 /// No single end-to-end test may hang the gate; the slowest waits for a hibernation. In ms.
 const TEST_TIMEOUT: &str = "--test-timeout=180000";
@@ -18,7 +19,7 @@ const TEST_CONCURRENCY: &str = "--test-concurrency=3";
 
 /// Runs the gate; the last line of output is the count of steps.
 pub fn run(quick: bool) -> Result<ExitCode> {
-    let mut report = Report { steps: Vec::new() };
+    let mut report = Report::default();
     native(&mut report)?;
     if !quick {
         built(&mut report)?;
@@ -99,7 +100,13 @@ fn built(report: &mut Report) -> Result {
     for folder in ["bench", "tests/yjs", "tests/e2e"] {
         report.step(folder, || with_tools(&|_| node_tests(folder)))?;
     }
-    Ok(())
+    match openapi_fuzz::python() {
+        Err(cause) if !openapi_fuzz::is_required() => {
+            report.skip("tests/openapi", cause);
+            Ok(())
+        }
+        python => report.step("tests/openapi", || with_tools(&|_| openapi_fuzz::run(python.clone()?))),
+    }
 }
 
 fn cargo(args: &[&str]) -> Command {
@@ -161,8 +168,10 @@ fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
+#[derive(Default)]
 struct Report {
     steps: Vec<(String, Duration, Result)>,
+    skipped: Vec<(String, String)>,
 }
 
 impl Report {
@@ -181,6 +190,12 @@ impl Report {
         Ok(())
     }
 
+    /// Notes a step that this machine cannot run, and why.
+    fn skip(&mut self, name: &str, cause: String) {
+        eprintln!("\n== {name}\nxtask: {name}: SKIPPED: {cause}");
+        self.skipped.push((name.to_owned(), cause));
+    }
+
     fn print(&self) -> ExitCode {
         println!();
         for (name, took, result) in &self.steps {
@@ -189,7 +204,14 @@ impl Report {
             println!("{state} {:>7.1} s  {name}  {cause}", took.as_secs_f64());
         }
         let failed = self.steps.iter().filter(|(_, _, result)| result.is_err()).count();
-        println!("{} passed, {failed} failed", self.steps.len() - failed);
+        for (name, cause) in &self.skipped {
+            println!("SKIPPED          {name}  {cause}");
+        }
+        let skipped = match self.skipped.len() {
+            0 => String::new(),
+            count => format!(", {count} SKIPPED"),
+        };
+        println!("{} passed, {failed} failed{skipped}", self.steps.len() - failed);
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
@@ -200,13 +222,15 @@ mod tests {
 
     #[test]
     fn every_step_runs_after_a_failure_and_the_gate_fails() {
-        let mut report = Report { steps: Vec::new() };
+        let mut report = Report::default();
         report.step("one", || Err("broken\nmore".to_owned())).unwrap();
         report.step("two", || Ok(())).unwrap();
         assert_eq!(report.steps.len(), 2);
         assert_eq!(report.print(), ExitCode::FAILURE);
         report.steps.retain(|(_, _, result)| result.is_ok());
+        report.skip("three", "no tool".to_owned());
         assert_eq!(report.print(), ExitCode::SUCCESS);
+        assert_eq!(report.skipped, [("three".to_owned(), "no tool".to_owned())]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod fingerprint;
 mod gate;
 mod hygiene;
 mod layering;
+mod openapi_fuzz;
 mod process;
 mod provision;
 mod source;
@@ -39,7 +40,8 @@ cargo xtask <command>
       --data DIR        its data folder, .yrelay
       --workspace W --sub S --kind human|agent|service --role owner|editor|viewer
       --ttl SECONDS     600
-  test [--quick]      everything that CI runs; --quick only what needs no WASM build
+  test [--quick]      everything that CI runs; --quick only what needs no WASM build. Without Python
+                      3.11 the requests made from the OpenAPI document are skipped, unless CI is set
   sim                 whole worlds with faults, from seeds (docs/RELIABILITY.md)
       --seeds N         how many, 2000
       --seed S          the first, 1; alone, that world only
