@@ -1,6 +1,8 @@
 // What the SDK takes from its surroundings: a browser, Node, Deno or Bun. The one file that names
 // their globals, so that a test can put a part of its own in place of each.
 
+import type { IceServer, PeerConnectionLike } from "./p2p/types.ts";
+
 /** The part of a WebSocket that is used. */
 export interface WebSocketLike {
   binaryType: string;
@@ -62,6 +64,9 @@ export interface PageEnvironment extends Environment {
   indexedDB(): IDBFactory | null;
   locks(): LockManagerLike | null;
   openChannel(name: string): BroadcastChannelLike | null;
+  /** Throws where there is no WebRTC. */
+  connectPeer(configuration: { iceServers: IceServer[] }): PeerConnectionLike;
+  crypto(): Crypto;
 }
 
 /** The surroundings that this code runs in. Where there is no page, it is online and visible. */
@@ -85,6 +90,8 @@ export function browserEnvironment(): PageEnvironment {
     // Node has both too, but only pages have tabs.
     locks: () => (page === undefined ? null : ((globalThis.navigator?.locks as LockManagerLike | undefined) ?? null)),
     openChannel: (name) => (page === undefined || typeof BroadcastChannel === "undefined" ? null : (new BroadcastChannel(name) as unknown as BroadcastChannelLike)),
+    connectPeer: (configuration) => new RTCPeerConnection(configuration) as unknown as PeerConnectionLike,
+    crypto: () => globalThis.crypto,
   };
 }
 
