@@ -1,8 +1,6 @@
 // What the SDK takes from its surroundings: a browser, Node, Deno or Bun. The one file that names
 // their globals, so that a test can put a part of its own in place of each.
 
-import type { IceServer, PeerConnectionLike } from "./p2p/types.ts";
-
 /** The part of a WebSocket that is used. */
 export interface WebSocketLike {
   binaryType: string;
@@ -56,6 +54,40 @@ export interface BroadcastChannelLike {
 /** The part of `navigator.locks` that is used. */
 export interface LockManagerLike {
   request(name: string, options: { signal?: AbortSignal; steal?: boolean }, run: () => Promise<void>): Promise<void>;
+}
+
+/** The part of an `RTCDataChannel` that is used. */
+export interface DataChannelLike {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  bufferedAmountLowThreshold: number;
+  readonly readyState: string;
+  onopen: (() => void) | null;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  onclose: (() => void) | null;
+  onbufferedamountlow: (() => void) | null;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+}
+
+/** The part of an `RTCPeerConnection` that is used. */
+export interface PeerConnectionLike {
+  readonly connectionState: string;
+  readonly iceGatheringState: string;
+  readonly localDescription: { readonly sdp: string } | null;
+  onconnectionstatechange: (() => void) | null;
+  onicegatheringstatechange: (() => void) | null;
+  createDataChannel(label: string, options: { negotiated: boolean; id: number }): DataChannelLike;
+  /** Without an argument it makes the offer or the answer by itself. */
+  setLocalDescription(): Promise<void>;
+  setRemoteDescription(description: { type: "answer" | "offer"; sdp: string }): Promise<void>;
+  close(): void;
+}
+
+/** A STUN or TURN server, as `RTCPeerConnection` takes it. */
+export interface IceServer {
+  readonly urls: string[] | string;
+  readonly username?: string;
+  readonly credential?: string;
 }
 
 /** What a page has besides: a database, and other tabs of the same origin. Each may be missing. */

@@ -1,6 +1,6 @@
 // A double of RTCPeerConnection, which Node does not have: descriptions name connections, and two that know
 // each other's are connected, unless the network says no. Pieces arrive in order, later.
-import type { DataChannelLike, PeerConnectionLike } from "../src/p2p/types.ts";
+import type { DataChannelLike, PeerConnectionLike } from "../src/browser.ts";
 
 export class FakeNetwork {
   readonly connections: FakeConnection[] = [];

@@ -1,10 +1,9 @@
 // One direct connection: an RTCPeerConnection with one ordered channel. Messages of any size go in
 // pieces, what waits is bounded, and it ends exactly once.
-import type { Environment } from "../browser.ts";
+import type { DataChannelLike, Environment, PeerConnectionLike } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { MAX_FRAME_BYTES } from "../sync-session.ts";
 import { HIGH_WATER_BYTES, LOW_WATER_BYTES, MAX_PIECE_BYTES, MAX_TEXT_LENGTH, MAX_WAITING_BYTES, P2P_TIMES } from "./types.ts";
-import type { DataChannelLike, PeerConnectionLike } from "./types.ts";
 
 export type DataLinkEvents = {
   text: string;

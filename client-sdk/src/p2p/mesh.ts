@@ -1,11 +1,10 @@
 // A direct connection to each wanted peer. Of two peers the one with the smaller id offers, so there is one
 // connection per pair and no glare (P04); the other one says that it is there.
-import type { Environment } from "../browser.ts";
+import type { Environment, PeerConnectionLike } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { DataLink } from "./data-link.ts";
 import type { Signal } from "./seal.ts";
 import { P2P_TIMES } from "./types.ts";
-import type { PeerConnectionLike } from "./types.ts";
 
 /** How signals travel. */
 export type Way = "http" | "relay";

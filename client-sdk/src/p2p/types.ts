@@ -1,38 +1,5 @@
-// What direct connections between browsers (L2) take from their surroundings, and their bounds.
-
-/** The part of an `RTCDataChannel` that is used. */
-export interface DataChannelLike {
-  binaryType: string;
-  readonly bufferedAmount: number;
-  bufferedAmountLowThreshold: number;
-  readonly readyState: string;
-  onopen: (() => void) | null;
-  onmessage: ((event: { data: unknown }) => void) | null;
-  onclose: (() => void) | null;
-  onbufferedamountlow: (() => void) | null;
-  send(data: string | Uint8Array<ArrayBuffer>): void;
-}
-
-/** The part of an `RTCPeerConnection` that is used. */
-export interface PeerConnectionLike {
-  readonly connectionState: string;
-  readonly iceGatheringState: string;
-  readonly localDescription: { readonly sdp: string } | null;
-  onconnectionstatechange: (() => void) | null;
-  onicegatheringstatechange: (() => void) | null;
-  createDataChannel(label: string, options: { negotiated: boolean; id: number }): DataChannelLike;
-  /** Without an argument it makes the offer or the answer by itself. */
-  setLocalDescription(): Promise<void>;
-  setRemoteDescription(description: { type: "answer" | "offer"; sdp: string }): Promise<void>;
-  close(): void;
-}
-
-/** A STUN or TURN server, as `RTCPeerConnection` takes it. */
-export interface IceServer {
-  readonly urls: string[] | string;
-  readonly username?: string;
-  readonly credential?: string;
-}
+// The options of direct connections between browsers (L2), and their bounds.
+import type { IceServer } from "../browser.ts";
 
 export interface P2pOptions {
   /** Without any, only browsers that reach each other's own addresses connect; the others use a relay. */
