@@ -62,10 +62,12 @@ export class RelaySignals {
       handleText: (text) => {
         const message = publishedIn(text);
         if (message === null) return;
-        if (isJoined) return this.#events.heard(message["data"]);
-        isJoined = true;
-        channel.synced();
-        join();
+        if (!isJoined) {
+          isJoined = true;
+          channel.synced();
+          join();
+        }
+        if (message["data"] !== undefined) this.#events.heard(message["data"]);
       },
       handleAdopt: () => {
         this.#active = channel;

@@ -6,7 +6,7 @@ export interface P2pOptions {
   readonly iceServers?: readonly IceServer[];
 }
 
-/** Bytes of one piece on the wire: every implementation takes 16 KiB (RFC 8831, 6.6). */
+/** Bytes of one piece: larger ones hold up what comes behind them, and not every platform takes them (RFC 8831, 6.6). */
 export const MAX_PIECE_BYTES = 16 * 1024;
 /** When so much waits in the platform, the rest waits here, where it can be counted. */
 export const HIGH_WATER_BYTES = 1024 * 1024;
