@@ -16,14 +16,13 @@ import { RelaySignals } from "./p2p/relay-signals.ts";
 import type { RelaySignalsOptions } from "./p2p/relay-signals.ts";
 import { Seal } from "./p2p/seal.ts";
 import type { Signal } from "./p2p/seal.ts";
-import { P2P_TIMES } from "./p2p/types.ts";
+import { MAX_PEERS, P2P_TIMES } from "./p2p/types.ts";
 import type { P2pOptions } from "./p2p/types.ts";
 
 export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pin" | "relays" | "times" | "workspace"> {
   readonly api: Api;
   readonly environment: PageEnvironment;
   readonly presence: Presence;
-  readonly account: () => string | null;
   readonly p2p: P2pOptions;
 }
 
@@ -110,8 +109,9 @@ export class Peers {
   /** Everybody else has to be reached: people on a list that may be short, or without a name of their own, are not. */
   #reach(document: PeerDocument): Reach {
     const { list } = this.#options.presence;
-    const people = list === null ? [] : others(list, this.#options.account());
-    if (list === null || !list.complete || this.#seal === null || people.length === 0) return this.#seal === null && this.#isAsking ? "tries" : "lacks";
+    const people = list === null ? [] : others(list);
+    if (this.#seal === null) return this.#isAsking && this.#options.environment.now() < this.#askedAt + P2P_TIMES.graceMs ? "tries" : "lacks";
+    if (list === null || !list.complete || people.length === 0) return "lacks";
     const reaches = people.map(({ session }) => (session === null ? "lacks" : this.#reachOf(session, document)));
     if (reaches.includes("lacks")) return "lacks";
     return reaches.includes("tries") ? "tries" : "carries";
@@ -127,8 +127,8 @@ export class Peers {
   }
 
   #look(list: PresenceList): void {
-    const sessions = others(list, this.#options.account()).flatMap(({ session }) => session ?? []);
-    if (sessions.length === 0) {
+    const sessions = others(list).flatMap(({ session }) => session ?? []);
+    if (sessions.length === 0 || sessions.length > MAX_PEERS) {
       this.#relay?.close();
       return this.#mesh.want([]);
     }
@@ -143,6 +143,7 @@ export class Peers {
     if (this.#isAsking || environment.now() - this.#askedAt < P2P_TIMES.retryCapMs) return;
     this.#isAsking = true;
     this.#askedAt = environment.now();
+    environment.setTimeout(() => this.#tell(), P2P_TIMES.graceMs);
     const answer = await api.attempt("mintToken", { body: JSON.stringify({ purpose: "relay" }) }, this.#ending.signal);
     this.#isAsking = false;
     if (this.#ending.signal.aborted) return;
@@ -202,6 +203,7 @@ export class Peers {
   }
 }
 
-function others({ presence }: PresenceList, account: string | null): PresenceList["presence"] {
-  return presence.filter(({ kind, sub, self }) => kind === "human" && !self && sub !== account);
+/** Every browser that another one is to reach, once there is company; this person's further ones too. */
+function others({ otherHumans, presence }: PresenceList): PresenceList["presence"] {
+  return otherHumans === 0 ? [] : presence.filter(({ kind, self }) => kind === "human" && !self);
 }

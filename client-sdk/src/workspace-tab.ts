@@ -339,7 +339,7 @@ export class WorkspaceTab {
     const getToken = scopeTokensOf(api);
     const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
     const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const options = { api, environment, presence, account, relays, workspace, getToken, ...more };
+    const options = { api, environment, presence, relays, workspace, getToken, ...more };
     const peers = p2p === false ? null : new Peers({ ...options, p2p: p2p === true ? {} : p2p });
     return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
   }

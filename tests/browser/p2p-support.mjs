@@ -1,15 +1,38 @@
 // Chromium with pages of the SDK, for p2p.test.mjs: it counts what goes over WebSockets.
+import { accessSync, constants } from "node:fs";
 import { createServer } from "node:http";
 import { once } from "node:events";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { chromium } from "playwright-core";
 
-/** Where Debian puts it. */
-const CHROMIUM = process.env.CHROMIUM_PATH ?? "/usr/bin/chromium";
+const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /** Loopback has to do for WebRTC: no other network is used, and names of mDNS resolve in no container. */
-const FLAGS = ["--no-sandbox", "--allow-loopback-in-peer-connection", "--disable-features=WebRtcHideLocalIpsWithMdns"];
+const FLAGS = ["--disable-dev-shm-usage", "--allow-loopback-in-peer-connection", "--disable-features=WebRtcHideLocalIpsWithMdns"];
 const PAGE = fileURLToPath(new URL("p2p-page.ts", import.meta.url));
+
+/** How long a step of the browser may take, in ms. */
+const STEP_LIMIT = 60_000;
+
+/** Why the tests are left out, or `false`. */
+export function missingChromium() {
+  return findChromium() === undefined && "no chromium or google-chrome on PATH; install one or set CHROMIUM_BIN";
+}
+
+/** That of CHROMIUM_BIN, else the first on PATH. */
+function findChromium() {
+  const folders = (process.env.PATH ?? "").split(delimiter).filter(Boolean);
+  const paths = process.env.CHROMIUM_BIN ? [process.env.CHROMIUM_BIN] : folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
+  return paths.find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
 
 /** Serves the page, at an origin that the API has to allow. */
 export async function startPages() {
@@ -32,13 +55,16 @@ export async function startPages() {
 }
 
 export async function startBrowser() {
-  return chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  // A container's root has no sandbox.
+  const args = process.getuid?.() === 0 ? [...FLAGS, "--no-sandbox"] : FLAGS;
+  return chromium.launch({ executablePath: findChromium(), timeout: STEP_LIMIT, args });
 }
 
 /** A person's browser: a context of its own. `frames` counts what its sockets carried. */
 export async function openPage(browser, origin, options) {
   const context = await browser.newContext();
   const tab = await context.newPage();
+  tab.setDefaultTimeout(STEP_LIMIT);
   const frames = { sockets: 0, binary: 0, text: 0 };
   const count = ({ payload }) => (frames[typeof payload === "string" ? "text" : "binary"] += 1);
   tab.on("websocket", (socket) => {

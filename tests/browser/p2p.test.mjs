@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { startCf } from "../e2e/support/relays.mjs";
 import { until } from "../e2e/support/waiting.mjs";
-import { openPage, startBrowser, startPages } from "./p2p-support.mjs";
+import { missingChromium, openPage, startBrowser, startPages } from "./p2p-support.mjs";
 
 /** A connection over HTTP waits 3 s for a relay, a relay 5 s for a connection; machines may be slow. */
 const PATIENCE = 60_000;
 
-describe("p2p in a browser", { timeout: 300_000 }, () => {
+describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () => {
   let relay, pages, browser;
   before(async () => {
     pages = await startPages();
@@ -25,7 +25,7 @@ describe("p2p in a browser", { timeout: 300_000 }, () => {
   async function together({ url = relay.url } = {}) {
     const workspace = await relay.workspace();
     const options = { api: relay.api, workspace: workspace.id, path: "notes/a", p2p: true, relays: [{ label: "cf", url }] };
-    const person = (sub) => openPage(browser, pages.origin, { ...options, apiToken: workspace.apiToken({ sub, role: "editor" }) });
+    const person = (sub, role = "editor") => openPage(browser, pages.origin, { ...options, apiToken: workspace.apiToken({ sub, role }) });
     const ann = await person("ann");
     await until(async () => (await ann.call("status")).isLoaded, "it is loaded", PATIENCE);
     await ann.call("insert", 0, "!");
@@ -35,7 +35,7 @@ describe("p2p in a browser", { timeout: 300_000 }, () => {
     await ann.call("look");
     const both = [ann, bob];
     const arePeers = async () => (await Promise.all(both.map((one) => one.call("status")))).every(({ connection }) => connection === "peer");
-    return { ann, bob, both, arePeers, workspace, close: () => Promise.all(both.map((one) => one.close())) };
+    return { ann, bob, both, arePeers, workspace, person, close: () => Promise.all(both.map((one) => one.close())) };
   }
 
   const same = (both, text) => until(async () => (await Promise.all(both.map((one) => one.call("text")))).every((it) => it === text), `both have ${text}`, PATIENCE);
@@ -71,6 +71,31 @@ describe("p2p in a browser", { timeout: 300_000 }, () => {
     await same(both, "ba!");
     assert.deepEqual(both.map(({ frames }) => frames.binary + frames.text), [0, 0]);
     await close();
+  });
+
+  test("a third browser is reached too; when a viewer comes, the relay serves everybody, and what it shows is complete", async () => {
+    const { ann, bob, workspace, person, close } = await together();
+    const cem = await person("cem");
+    const three = [ann, bob, cem];
+    const look = () => Promise.all(three.map((one) => one.call("look")));
+    const all = async (connection) => (await Promise.all(three.map((one) => one.call("status")))).every((status) => status.connection === connection);
+    await look();
+    await until(() => all("peer"), "all three are connected", PATIENCE);
+    const before = three.map(({ frames }) => frames.binary);
+    for (const [n, one] of three.entries()) await one.call("insert", 0, String(n));
+    await until(async () => (await Promise.all(three.map((one) => one.call("text")))).every((text, _, texts) => text.length === 4 && text === texts[0]), "all have all", PATIENCE);
+    assert.deepEqual(three.map(({ frames }) => frames.binary), before);
+    const eve = await person("eve", "viewer");
+    await look();
+    await until(() => all("live"), "the relay is used", PATIENCE);
+    await ann.call("insert", 0, "x");
+    await until(async () => (await eve.call("text")) === (await ann.call("text")), "the viewer sees it", PATIENCE);
+    await eve.call("insert", 0, "evil");
+    await ann.call("insert", 0, "y");
+    await until(async () => (await cem.call("text")).startsWith("yx"), "it arrives", PATIENCE);
+    assert.ok((await Promise.all(three.map((one) => one.call("text")))).every((text) => !text.includes("evil")));
+    assert.equal((await workspace.rest("POST", "/tokens", { body: { purpose: "relay" }, token: workspace.apiToken({ sub: "eve", role: "viewer" }) })).json.peerSecret, undefined);
+    await Promise.all([cem.close(), eve.close(), close()]);
   });
 
   test("P04 the connection is cut: the relay takes over, what is typed meanwhile arrives, and it is let go again", async () => {

@@ -4,7 +4,10 @@ import type { Environment, PeerConnectionLike } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { DataLink } from "./data-link.ts";
 import type { Signal } from "./seal.ts";
-import { P2P_TIMES } from "./types.ts";
+import { MAX_PEERS, P2P_TIMES } from "./types.ts";
+
+/** Those that are wanted, and those that came of themselves. */
+const MAX_KNOWN = 4 * MAX_PEERS;
 
 /** How signals travel. */
 export type Way = "http" | "relay";
@@ -102,6 +105,8 @@ export class Mesh extends Emitter<MeshEvents> {
     const { from, to, run, kind } = signal;
     if (this.#isClosed || from === this.#options.id || (to !== null && to !== this.#options.id)) return;
     const known = this.#peers.get(from);
+    // Ids cost their inventor nothing.
+    if (known === undefined && this.#peers.size >= MAX_KNOWN) return;
     const peer = known ?? this.#add(from);
     if (known === undefined) this.emit("stranger", from);
     // Who is on the relay is not sought elsewhere; the faster way wins.

@@ -18,6 +18,9 @@ export const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 export const MAX_TEXT_LENGTH = 256 * 1024;
 export const MAX_DOCUMENTS = 100;
 
+/** Every browser sends each edit to every other one: past so many a relay does it better. */
+export const MAX_PEERS = 8;
+
 /** Times in ms. */
 export const P2P_TIMES = {
   /** How long candidates are gathered: those of a STUN server that does not answer are not waited for. */
