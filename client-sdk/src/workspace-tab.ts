@@ -283,7 +283,7 @@ export class WorkspaceTab {
 
   /** Answers a tab, this one or another. What it does bears repetition. */
   async #serve(method: string, payload: unknown, tab: string): Promise<unknown> {
-    const { path = "", state = null } = payload as { path?: string; state?: PresenceState | null };
+    const { path = "", state = null, reason = "", isSet = false } = payload as { path?: string; state?: PresenceState | null; reason?: string; isSet?: boolean };
     switch (method) {
       case "apply":
         return this.#apply(payload as OutboxEntry);
@@ -294,6 +294,8 @@ export class WorkspaceTab {
         return this.#closeFor(path, tab);
       case "flushDocument":
         return this.#documents.get(path)?.document.flushHere();
+      case "hold":
+        return this.#documents.get(path)?.document.hold(tab, reason, isSet);
       case "hello":
         return { cursor: this.#stream.cursor, presence: this.presenceList };
       case "show":
@@ -330,6 +332,7 @@ export class WorkspaceTab {
       tab: this.id,
       say: (speech, to) => this.say(speech, to),
       flush: () => this.#flushDocument(path),
+      hold: (at, reason, isSet) => void this.call("hold", { path: at, reason, isSet }).catch(() => {}),
       closed: (document) => this.#closed(document),
     };
     const opened: Opened = { document: new SharedDocument(host, path), isOwn: false, tabs: new Set() };

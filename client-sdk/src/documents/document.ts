@@ -18,6 +18,8 @@ export interface DocumentHost {
   say(speech: DocumentSpeech, to?: string): void;
   /** Has the leader answer when every edit that was told so far is committed. */
   flush(path: string): Promise<DocumentReceipt>;
+  /** Has the leader hold a socket. */
+  hold(path: string, reason: string, isSet: boolean): void;
   closed(document: SharedDocument): void;
 }
 
@@ -34,6 +36,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   #made = 0;
   #seen: Record<string, number> = {};
   #clients = new Map<string, Set<number>>();
+  readonly #holds = new Set<string>();
   #isClosed = false;
   #told = "";
 
@@ -68,9 +71,16 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     });
   }
 
-  /** Holds a socket whatever the company, or for this reason no longer. Counts in the tab that leads. */
+  /** Holds a socket whatever the company, until the reason is taken back. */
   holdSocket(reason: string, isSet = true): void {
-    this.#keeper?.policy.hold(reason, isSet);
+    if (isSet) this.#holds.add(reason);
+    else this.#holds.delete(reason);
+    this.#host.hold(this.path, reason, isSet);
+  }
+
+  /** A tab holds a socket, or does so no more. Counts while this tab leads. */
+  hold(tab: string, reason: string, isSet: boolean): void {
+    this.#keeper?.policy.hold(`${tab} ${reason}`, isSet);
     this.#keeper?.evaluate();
   }
 
@@ -101,6 +111,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     });
     keeper.on("joined", () => this.#host.say({ path, kind: "renew" }));
     this.#host.say({ path, kind: "step1", vector: Y.encodeStateVector(doc) });
+    for (const reason of this.#holds) this.hold(this.#host.tab, reason, true);
     void keeper.start();
   }
 
@@ -118,6 +129,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     if (this.#keeper !== null || this.#isClosed) return;
     this.#hasFollowed = true;
     this.#host.say({ path: this.path, kind: "step1", vector: Y.encodeStateVector(this.doc) }, leader);
+    for (const reason of this.#holds) this.#host.hold(this.path, reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
   }
 

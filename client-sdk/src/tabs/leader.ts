@@ -73,9 +73,11 @@ export class Election extends Emitter<ElectionEvents> {
     this.#follow();
   }
 
+  /** Learns who leads. A hidden tab needs no leader so much that it would take the lock. */
   #look(): void {
     if (this.#role === "leader") return this.#announce();
-    if (!this.#environment.isHidden()) this.suspect();
+    if (this.#environment.isHidden()) this.#channel.say({ kind: "ask" });
+    else this.suspect();
   }
 
   #hear(message: TabMessage): void {
@@ -141,6 +143,9 @@ export class Election extends Emitter<ElectionEvents> {
     this.#release = null;
     this.#environment.clearTimeout(this.#timer);
     this.#follow();
+    if (this.#ending.signal.aborted) return;
+    // The new leader may have said so before this tab knew that it lost.
+    this.#look();
     // The request from the start still waits when the lock was taken out of turn.
     if (!steal) this.#request(false);
   }
