@@ -152,29 +152,54 @@ export class FakeBrowser {
   }
 }
 
-/** One tab. A frozen one hears and says nothing, and keeps its locks. */
+/** One tab. A frozen one hears, says and does nothing, and keeps its locks; a crashed one loses them. */
 export class FakeTab {
   readonly #browser: FakeBrowser;
-  isFrozen = false;
+  #isFrozen = false;
+  #isCrashed = false;
+  /** What its timers would have done. */
+  #missed: (() => void)[] = [];
   readonly locks: LockManagerLike;
 
   constructor(browser: FakeBrowser) {
     this.#browser = browser;
-    this.locks = { request: (name, options, run) => browser.request(this, name, options, run) };
+    const never = () => new Promise<void>(() => {});
+    this.locks = { request: (name, options, run) => (this.#isCrashed ? never() : browser.request(this, name, options, run)) };
+  }
+
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  freeze(): void {
+    this.#isFrozen = true;
+  }
+
+  /** Goes on, with the timers that it missed. */
+  thaw(): void {
+    if (this.#isCrashed) return;
+    this.#isFrozen = false;
+    for (const run of this.#missed.splice(0)) run();
+  }
+
+  crash(): void {
+    this.#isFrozen = true;
+    this.#isCrashed = true;
+    this.#browser.forget(this);
   }
 
   openChannel(name: string): BroadcastChannelLike {
     return this.#browser.open(this, name);
   }
 
-  /** Members for `fakePage`. */
-  get members(): Pick<PageEnvironment, "locks" | "openChannel"> {
-    return { locks: () => this.locks, openChannel: (name) => this.openChannel(name) };
-  }
-
-  crash(): void {
-    this.isFrozen = true;
-    this.#browser.forget(this);
+  /** Members for `fakePage`, whose clock it is. */
+  members(clock: FakeClock): Pick<PageEnvironment, "locks" | "openChannel" | "setTimeout"> {
+    const ring = (run: () => void) => (this.#isFrozen ? this.#missed.push(run) : run());
+    return {
+      locks: () => this.locks,
+      openChannel: (name) => this.openChannel(name),
+      setTimeout: (run, ms) => clock.setTimeout(() => ring(run), ms),
+    };
   }
 }
 

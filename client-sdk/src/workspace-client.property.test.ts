@@ -61,7 +61,7 @@ class World {
     const { browser, factory } = this.#browsers.get(sub)!;
     const tab = browser.tab();
     const fetch = async (url: string, init: RequestInit) => (tab.isFrozen ? new Promise<Response>(() => {}) : this.api.fetch(url, init));
-    const page = fakePage(this.clock, { ...tab.members, fetch, indexedDB: () => factory });
+    const page = fakePage(this.clock, { ...tab.members(this.clock), fetch, indexedDB: () => factory });
     // Not shared by the two browsers, which would be one process here.
     const api = `http://127.0.0.1:${sub === "ann" ? 1 : 2}`;
     const client = new WorkspaceClient({ api, workspace: this.#name, account: sub, token: () => MiniApi.token(sub), environment: page });

@@ -34,7 +34,7 @@ function open(browser: FakeBrowser, { sub = "ann", factory: own = factory as IDB
     if (tab.isFrozen) return new Promise<Response>(() => {});
     return api.fetch(url, init);
   };
-  const page = fakePage(clock, { ...tab.members, fetch, indexedDB: () => own });
+  const page = fakePage(clock, { ...tab.members(clock), fetch, indexedDB: () => own });
   const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, token: () => MiniApi.token(sub), environment: page, ...options });
   return { client, page, tab };
 }

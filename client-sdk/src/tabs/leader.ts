@@ -14,6 +14,8 @@ export type ElectionEvents = {
 
 /** A leader answers within a task or two; a throttled one within a second. A frozen one never. */
 const ANSWER_LIMIT_MS = 3_000;
+/** So many leaders in a row are not frozen: it is the channel that carries nothing, and each tab is alone. */
+const MAX_STEALS = 2;
 
 export class Election extends Emitter<ElectionEvents> {
   readonly #environment: PageEnvironment;
@@ -24,6 +26,8 @@ export class Election extends Emitter<ElectionEvents> {
   #leader: string | null = null;
   /** Lets the lock go, while this tab has it. */
   #release: (() => void) | null = null;
+  /** Locks taken from leaders that did not answer, since anything was heard. */
+  #steals = 0;
   #unwatch = () => {};
   #unhear = () => {};
   #timer: unknown;
@@ -81,6 +85,7 @@ export class Election extends Emitter<ElectionEvents> {
   }
 
   #hear(message: TabMessage): void {
+    this.#steals = 0;
     switch (message.kind) {
       case "ask":
         return this.#role === "leader" ? this.#announce() : undefined;
@@ -116,7 +121,13 @@ export class Election extends Emitter<ElectionEvents> {
 
   #limit(): void {
     this.#environment.clearTimeout(this.#timer);
-    this.#timer = this.#environment.setTimeout(() => this.#role === "follower" && this.#request(true), ANSWER_LIMIT_MS);
+    this.#timer = this.#environment.setTimeout(() => this.#role === "follower" && this.#takeOver(), ANSWER_LIMIT_MS);
+  }
+
+  #takeOver(): void {
+    this.#steals += 1;
+    if (this.#steals > MAX_STEALS) this.#lead();
+    else this.#request(true);
   }
 
   /** Waits for the lock, or takes it. Ends when the lock is let go or stolen; then it waits again. */

@@ -16,7 +16,7 @@ beforeEach(() => {
 
 function open(name: string, { isHidden = false, handle = async (method: string): Promise<unknown> => `${name} did ${method}` } = {}) {
   const tab = browser.tab();
-  const page = fakePage(clock, { ...tab.members, uuid: nextName(name) });
+  const page = fakePage(clock, { ...tab.members(clock), uuid: nextName(name) });
   if (isHidden) page.change("hidden");
   const channel = new TabChannel(page, "c");
   const election = new Election(page, channel, "lock");
@@ -91,13 +91,13 @@ describe("tabs", () => {
     const [a, b] = [open("a"), open("b", { isHidden: true })];
     await settled();
     a.page.change("hidden");
-    a.tab.isFrozen = true;
+    a.tab.freeze();
     b.page.change("visible");
     await clock.advance(2_900);
     assert.deepEqual(leaders([a, b]), []);
     await clock.advance(200);
     assert.deepEqual(leaders([a, b]), ["b"]);
-    a.tab.isFrozen = false;
+    a.tab.thaw();
     await settled();
     assert.deepEqual(leaders([a, b]), ["b"]);
     b.tab.crash();
@@ -105,9 +105,26 @@ describe("tabs", () => {
     assert.deepEqual(leaders([a, b]), ["a"]);
   });
 
+  test("a channel that carries nothing makes each tab its own leader, and they do not take the lock from each other for ever", async () => {
+    const mute = { openChannel: () => ({ onmessage: null, postMessage: () => {}, close: () => {} }) };
+    const roles: string[] = [];
+    const elections = ["a", "b"].map((name) => {
+      const page = fakePage(clock, { ...browser.tab().members(clock), ...mute });
+      const election = new Election(page, new TabChannel(page, "c"), "lock");
+      election.on("role", (role) => roles.push(`${name} ${role}`));
+      election.start();
+      return election;
+    });
+    await clock.advance(60_000);
+    const { length } = roles;
+    await clock.advance(600_000);
+    assert.deepEqual(elections.map(({ role }) => role), ["leader", "leader"]);
+    assert.equal(roles.length, length);
+  });
+
   test("without locks each tab is its own leader", async () => {
     const tab = browser.tab();
-    const page = fakePage(clock, { ...tab.members, locks: () => null });
+    const page = fakePage(clock, { ...tab.members(clock), locks: () => null });
     const channel = new TabChannel(page, "c");
     const election = new Election(page, channel, "lock");
     election.start();
@@ -139,7 +156,7 @@ describe("calls to the leader", () => {
   test("B02 a leader that does not even hear is frozen: the caller leads within 10 s", async () => {
     const [a, b] = [open("a"), open("b")];
     await settled();
-    a.tab.isFrozen = true;
+    a.tab.freeze();
     const answer = b.calls.call("save", 1);
     await clock.advance(6_100);
     assert.equal(await answer, "b did save");
