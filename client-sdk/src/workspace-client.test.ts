@@ -195,6 +195,39 @@ describe("a page alone", () => {
     await client.close();
   });
 
+  test("C.27 C.61 an hour with nine agents: no socket, and presence is asked about once a minute at most", async () => {
+    let sockets = 0;
+    class Counted {
+      constructor() {
+        sockets += 1;
+        throw new Error("no socket");
+      }
+    }
+    const tab = new FakeBrowser().tab();
+    const page = fakePage(clock, { ...tab.members(clock), fetch: api.fetch, WebSocket: Counted as never });
+    const relays = [{ label: "cf", url: "ws://127.0.0.1:1/ws" }];
+    const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, account: "ann", token: () => MiniApi.token("ann"), relays, environment: page });
+    const document = client.openDoc("d");
+    let heard = 0;
+    client.changes(() => (heard += 1));
+    await until(() => document.status.isLoaded && api.streams === 1, "it follows");
+    for (let minute = 0; minute < 60; minute += 1) {
+      for (let agent = 1; agent <= 9; agent += 1) api.put(`jobs/${agent}`, `bot-${agent}`, minute);
+      await clock.advance(60_000);
+    }
+    await until(() => heard === 540, "every change is heard");
+    const asked = api.count("GET", "presence") + api.count("PUT", "presence");
+    assert.ok(asked <= 62, `${asked} calls about presence`);
+    assert.deepEqual([sockets, api.count("GET", "docs/"), api.count("POST", ""), document.status.connection], [0, 1, 0, "feed"]);
+    page.change("hidden");
+    const before = api.calls.length;
+    await clock.advance(120_000);
+    const { length } = api.calls;
+    await clock.advance(3_600_000);
+    assert.equal(api.calls.length, length, `a hidden hour costs nothing; ${length - before} calls until it rested`);
+    await client.close();
+  });
+
   test("a hidden page sends what waits at once", async () => {
     const { client, page } = open(new FakeBrowser());
     void client.applyOp({ op: "put", path: "r", value: 1 });

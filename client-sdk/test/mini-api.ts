@@ -58,6 +58,12 @@ export class MiniApi {
     stored.clock = this.#commit("update", path, actor);
   }
 
+  /** Somebody else writes a record. */
+  put(path: string, actor: string, value: unknown): void {
+    this.records.set(path, value);
+    this.#commit("put", path, actor);
+  }
+
   /** The document is another one from now on. */
   replace(path: string): void {
     this.documents.set(path, { doc: new Y.Doc(), epoch: this.log.length + 1, clock: this.log.length + 1 });

@@ -24,14 +24,14 @@ function browser(relay, workspace, sub) {
     }
   }
   /** A page; `die` ends it as a crash does: none of its calls gets through any more. */
-  it.page = () => {
+  it.page = ({ url = relay.url } = {}) => {
     const dead = new AbortController();
     const fetch = (url, init) => real.fetch(url, { ...init, signal: AbortSignal.any([dead.signal, ...(init.signal ? [init.signal] : [])]) });
     const environment = { ...real, WebSocket: CountedSocket, fetch, indexedDB: () => storage, warn: () => {} };
     const client = new WorkspaceClient({
       api: relay.api,
       workspace: workspace.id,
-      relays: [{ label: relay.label, url: relay.url }],
+      relays: [{ label: relay.label, url }],
       token: () => workspace.apiToken({ sub, role: "editor" }),
       environment,
     });
@@ -72,6 +72,12 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     assert.deepEqual(changes, ["update notes/a ann", "update notes/a bot", "put jobs/1 ann"]);
     assert.deepEqual([ann.sockets, document.status.connection, client.presence.otherHumans], [0, "feed", 0]);
     assert.equal((await relay.inspect(workspace.id)).clients, 0);
+    // The application may want one all the same.
+    document.holdSocket("demo");
+    await until(() => document.status.connection === "live", "it is held");
+    document.holdSocket("demo", false);
+    await until(() => document.status.connection === "feed", "it is let go");
+    assert.equal(ann.sockets, 1);
   });
 
   test("S3 C.7 a second person comes: both connect, see each other, converge, and what they type is saved", async () => {
@@ -124,6 +130,25 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await within(mine.flush(), "a receipt");
     assert.equal(await workspace.text("d"), "typed after it typed on the relay ");
     assert.equal((await relay.inspect(workspace.id)).clients, 0);
+  });
+
+  test("C.26 C.8 no relay can be reached: two people and an agent still have each other's edits, and their own are saved", async () => {
+    const workspace = await relay.workspace();
+    const [ann, ben] = ["ann", "ben"].map((sub) => browser(relay, workspace, sub));
+    // A port that answers, and is no relay.
+    const url = relay.api.replace(/^http/, "ws") + "/blocked/ws";
+    const documents = [ann.page({ url }).client.openDoc("d"), ben.page({ url }).client.openDoc("d")];
+    await Promise.all(documents.map(loaded));
+    text(documents[0]).insert(0, "ann ");
+    text(documents[1]).insert(0, "ben ");
+    await within(Promise.all(documents.map((document) => document.flush())), "receipts");
+    const edit = { root: "t", edits: [{ op: "append", text: "bot" }] };
+    assert.equal((await workspace.rest("POST", "/docs/d/edits", { body: edit, token: workspace.apiToken({ sub: "bot", kind: "agent", role: "editor" }) })).status, 200);
+    const whole = await workspace.text("d");
+    assert.deepEqual(whole.split(" ").sort(), ["ann", "ben", "bot"]);
+    await until(() => documents.every((document) => text(document).toString() === whole), "both have all of it");
+    assert.ok(ann.sockets + ben.sockets > 0, "a relay was tried");
+    assert.deepEqual(documents.map(({ status }) => status.save), ["saved", "saved"]);
   });
 
   test("A.28 the page dies before its writes were sent: the next one sends them", async () => {
