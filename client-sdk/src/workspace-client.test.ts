@@ -122,10 +122,14 @@ describe("a page alone", () => {
     await clock.advance(5_000);
     await until(() => document.status.save === "local", "it is on the device");
     before.tab.crash();
-    api.fault = null;
-    const after = open(browser);
+    api.fault = "before";
+    const after = open(browser, { account: "ann" });
     const again = after.client.openDoc("d");
-    await until(() => text(again).toString() === "offline" && again.status.save === "saved" && again.status.isLoaded, "it is saved");
+    await until(() => text(again).toString() === "offline", "the device has it");
+    assert.deepEqual([again.status.save, again.status.isLoaded], ["local", false]);
+    api.fault = null;
+    await clock.advance(30_000);
+    await until(() => again.status.save === "saved" && again.status.isLoaded, "it is saved");
     await after.client.flush();
     assert.deepEqual([api.text("d"), api.records.get("r")], ["offline", 1]);
     // Both had arrived before the page died: they are not applied again.
@@ -162,6 +166,39 @@ describe("a page alone", () => {
     client.restart();
     await until(() => api.records.has("r"), "it is written");
     await client.close();
+  });
+
+  test("an edit that the API refuses is kept and never called saved; after a retry it is", async () => {
+    const { client } = open(new FakeBrowser());
+    const document = client.openDoc("d");
+    await until(() => document.status.isLoaded, "it is loaded");
+    const refused: string[] = [];
+    client.on("refused", ({ error }) => refused.push((error as { code: string }).code));
+    api.script = ({ method }) => (method === "POST" ? Promise.resolve(problem(403, "forbidden")) : undefined);
+    text(document).insert(0, "not allowed");
+    await assert.rejects(document.flush(), { code: "forbidden" });
+    await until(() => document.status.save === "local", "it is on the device");
+    assert.deepEqual([refused, document.status.isReadOnly, document.status.reason, text(document).toString()], [["forbidden"], true, "forbidden", "not allowed"]);
+    await assert.rejects(document.flush(), { code: "forbidden" });
+    api.script = () => undefined;
+    client.restart();
+    await document.flush();
+    assert.deepEqual([api.text("d"), document.status.save, document.status.isReadOnly], ["not allowed", "saved", false]);
+    await client.close();
+  });
+
+  test("a reload is present under the same name, and leaves no row behind", async () => {
+    const storage = new Map<string, string>();
+    const tabStorage = () => ({ getItem: (key: string) => storage.get(key) ?? null, setItem: (key: string, value: string) => void storage.set(key, value), removeItem: (key: string) => void storage.delete(key) });
+    for (let load = 1; load <= 3; load += 1) {
+      const tab = new FakeBrowser().tab();
+      const page = fakePage(clock, { ...tab.members(clock), fetch: api.fetch, tabStorage });
+      const client = new WorkspaceClient({ api: `http://127.0.0.1:${load}`, workspace: `w${made}`, account: "ann", token: () => MiniApi.token("ann"), environment: page });
+      client.openDoc("d");
+      await until(() => api.count("PUT", "presence") === load, "it is present");
+      tab.crash();
+    }
+    assert.equal(api.people.get("ann")?.size, 1);
   });
 
   test("B04 without a database everything works, and the status says so", async () => {

@@ -23,6 +23,7 @@ import type { Sender, WriteReceipt } from "./ops/sender.ts";
 import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
+import { sessionOfTab } from "./tab-session.ts";
 import { TabChannel } from "./tabs/channel.ts";
 import { LeaderCalls } from "./tabs/follower.ts";
 import { Election } from "./tabs/leader.ts";
@@ -93,7 +94,7 @@ export class WorkspaceTab {
     this.#toApi = senderOf(this.api);
     this.#outbox = new Outbox(environment.uuid, () => this.ops.handleStored());
     this.ops = new Ops({ environment, outbox: this.#outbox, times: options.coalescer, send: (entry, how) => this.#send(entry, how) });
-    this.#presence = new Presence({ api: this.api, environment, session: this.id, account: () => this.#account });
+    this.#presence = new Presence({ api: this.api, environment, session: sessionOfTab(environment), account: () => this.#account });
     this.#stream = new ChangeStream(this.api, environment);
     this.ops.on("change", () => events.status());
     this.ops.on("refused", (refusal) => events.refused(refusal));
@@ -198,6 +199,7 @@ export class WorkspaceTab {
   async #begin(): Promise<Company> {
     const { api, workspace, tabs = true } = this.#options;
     this.#account ??= await this.#learnAccount();
+    this.#ending.signal.throwIfAborted();
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
     const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;

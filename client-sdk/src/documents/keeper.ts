@@ -65,6 +65,8 @@ export class DocumentKeeper extends Emitter<Events> {
   #isLoaded = false;
   #isReadOnly = false;
   #reason: string | undefined;
+  /** Why the API does not take edits of this copy, which it lacks since. */
+  #refusal: string | undefined;
   #needsAll: boolean;
   #pulling: Promise<void> | null = null;
   #pullsAgain = false;
@@ -93,8 +95,8 @@ export class DocumentKeeper extends Emitter<Events> {
 
   get status(): DocumentStatus {
     const { connection } = this;
-    const reason = this.#reason === undefined ? {} : { reason: this.#reason };
-    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...reason };
+    const reason = this.#reason ?? this.#refusal;
+    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...(reason === undefined ? {} : { reason }) };
   }
 
   get connection(): DocumentStatus["connection"] {
@@ -174,7 +176,7 @@ export class DocumentKeeper extends Emitter<Events> {
       }
     }
     if (this.#needsAll || !this.#isLoaded) await unlessAborted(this.#pull(), signal ?? this.#ending.signal);
-    if (this.#needsAll) throw this.#notSaved();
+    if (this.#needsAll || this.#refusal !== undefined) throw this.#notSaved();
     const receipt = this.#context.ops.isWaiting(this.#surface) ? await this.#context.ops.flush(this.#surface, signal) : null;
     return { clock: receipt?.clock ?? this.#clock, epoch: receipt?.epoch ?? this.#epoch ?? 0 };
   }
@@ -183,11 +185,16 @@ export class DocumentKeeper extends Emitter<Events> {
   retry(): void {
     this.policy.block("stopped", false);
     this.evaluate();
-    if (this.#reason !== undefined && !this.#isFinal) void this.#pull();
+    if (this.#isFinal) return;
+    // What was refused is looked for and sent again.
+    this.#needsAll ||= this.#refusal !== undefined;
+    this.#refusal = undefined;
+    this.#isReadOnly = false;
+    if (this.#needsAll || this.#reason !== undefined) void this.#pull();
   }
 
   #notSaved(): FlushError {
-    return new FlushError(this.#reason ?? "unreachable");
+    return new FlushError(this.#refusal ?? this.#reason ?? "unreachable");
   }
 
   get #isFinal(): boolean {
@@ -198,9 +205,10 @@ export class DocumentKeeper extends Emitter<Events> {
     const { ops } = this.#context;
     const isLive = this.#live !== null;
     if (isLive && this.#provider?.status.save === "saved") return "saved";
-    if (!ops.isWaiting(this.#surface) && this.#relayed.length === 0 && !this.#needsAll) return "saved";
+    const isBeyondOutbox = this.#needsAll || this.#refusal !== undefined;
+    if (!ops.isWaiting(this.#surface) && this.#relayed.length === 0 && !isBeyondOutbox) return "saved";
     if (isLive) return "relayed";
-    if (this.#needsAll && this.#context.store?.isStored(this.#kept.path) !== true) return "pending";
+    if (isBeyondOutbox && this.#context.store?.isStored(this.#kept.path) !== true) return "pending";
     return ops.isStored(this.#surface) ? "local" : "pending";
   }
 
@@ -238,8 +246,9 @@ export class DocumentKeeper extends Emitter<Events> {
   #handleRefusal(error: unknown): void {
     const code = codeOf(error);
     if (code === "epoch_changed") return this.#recover("epoch_changed");
-    if (code === "forbidden") this.#isReadOnly = true;
-    else this.#reason = code;
+    this.#refusal = code;
+    this.#isReadOnly ||= code === "forbidden";
+    this.#note(true);
     this.#tell();
   }
 
@@ -321,9 +330,10 @@ export class DocumentKeeper extends Emitter<Events> {
   }
 
   #join(isSaved: boolean): void {
-    if (isSaved && (this.#relayed.length > 0 || this.#needsAll)) {
+    if (isSaved && (this.#relayed.length > 0 || this.#needsAll || this.#refusal !== undefined)) {
       this.#relayed = [];
       this.#needsAll = false;
+      this.#refusal = undefined;
       this.#note(false);
     }
     if (this.#live !== null) return;

@@ -158,10 +158,14 @@ export class Presence extends Emitter<PresenceEvents> {
     const [now, json] = [environment.now(), JSON.stringify(this.#state)];
     const says = this.#state !== null && this.#isActive && (this.#isDue(now) || this.#said?.json !== json);
     const body = JSON.stringify({ session, ttl: TTL_S, state: this.#state ?? {} });
-    const answer = says ? await api.attempt("putPresence", { body }) : await api.attempt("listPresence", { query: { session } });
+    const list = () => api.attempt("listPresence", { query: { session } });
+    let answer = says ? await api.attempt("putPresence", { body }) : await list();
+    const isSaid = says && !("error" in answer);
+    // Who may not be seen, or has too many tabs, may still see others.
+    if (says && "error" in answer && !answer.passes) answer = await list();
     // What is not known now is asked at the next event.
     if ("error" in answer) return;
-    if (says && this.#state !== null) this.#said = { json, at: now };
+    if (isSaid && this.#state !== null) this.#said = { json, at: now };
     this.#answeredAt = environment.now();
     this.#list = jsonOf<PresenceList>(answer);
     this.#tick();
