@@ -1,6 +1,9 @@
 // Whose page this is. What is stored on the device belongs to an account, so it is known before anything
 // is read, and no token of another account is used for it.
 import type { ApiTokenProvider } from "./api/api-token.ts";
+import type { Api } from "./api/api.ts";
+import { retryDelay } from "./api/backoff.ts";
+import { pause } from "./api/deadline.ts";
 import { TokenRefusedError } from "./token-source.ts";
 
 /** The subject that a JWT names, not verified: the API does that. `null` for any other token. */
@@ -25,4 +28,17 @@ export function tokensOf(provider: ApiTokenProvider, account: () => string | nul
     }
     return token;
   };
+}
+
+/** The account that the first token names, whenever there is one. Rejects with a `TokenRefusedError`, or the signal's reason. */
+export async function firstAccount(api: Api, signal: AbortSignal): Promise<string | null> {
+  for (let failures = 0; ; failures += 1) {
+    try {
+      return subjectOf(await api.token());
+    } catch (error) {
+      if (error instanceof TokenRefusedError) throw error;
+      await pause(api.environment, retryDelay(failures, api.environment.random(), null), signal);
+      signal.throwIfAborted();
+    }
+  }
 }

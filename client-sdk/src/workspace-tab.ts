@@ -1,16 +1,16 @@
 // One tab of a browser in a workspace: what it does when it leads, what it asks of the leader when it
 // follows, and how one becomes the other.
-import { tokensOf, subjectOf } from "./account.ts";
+import { firstAccount, tokensOf } from "./account.ts";
 import { Api } from "./api/api.ts";
-import { retryDelay } from "./api/backoff.ts";
-import { pause } from "./api/deadline.ts";
+import { unlessAborted } from "./api/deadline.ts";
 import type { FeedItem, PresenceList } from "./api/types.ts";
 import type { PageEnvironment } from "./browser.ts";
 import { Database } from "./database.ts";
-import { SharedDocument } from "./documents/document.ts";
-import type { DocumentHost } from "./documents/document.ts";
+import type { SharedDocument } from "./documents/document.ts";
 import type { DocumentContext } from "./documents/keeper.ts";
-import type { DocumentReceipt, DocumentSpeech } from "./documents/types.ts";
+import { OpenDocuments } from "./documents/open-documents.ts";
+import type { DocumentTab } from "./documents/open-documents.ts";
+import type { DocumentSpeech } from "./documents/types.ts";
 import { ChangeStream } from "./feed/change-stream.ts";
 import { Presence } from "./feed/presence.ts";
 import type { PresenceState } from "./feed/presence.ts";
@@ -40,13 +40,6 @@ export interface TabEvents {
 
 type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
 
-/** A document that is open here, in other tabs, or both. */
-interface Opened {
-  readonly document: SharedDocument;
-  isOwn: boolean;
-  readonly tabs: Set<string>;
-}
-
 /** What exists once it is known whose tab this is. */
 interface Company {
   readonly channel: TabChannel;
@@ -67,7 +60,7 @@ export class WorkspaceTab {
   readonly #outbox: Outbox;
   readonly #stream: ChangeStream;
   readonly #presence: Presence;
-  readonly #documents = new Map<string, Opened>();
+  readonly #documents: OpenDocuments;
   readonly #ending = new AbortController();
   readonly #toApi: Sender;
   readonly #unwatch: () => void;
@@ -95,6 +88,7 @@ export class WorkspaceTab {
     this.#outbox = new Outbox(environment.uuid, () => this.ops.handleStored());
     this.ops = new Ops({ environment, outbox: this.#outbox, times: options.coalescer, send: (entry, how) => this.#send(entry, how) });
     this.#presence = new Presence({ api: this.api, environment, session: sessionOfTab(environment), account: () => this.#account });
+    this.#documents = new OpenDocuments(this.#documentTab());
     this.#stream = new ChangeStream(this.api, environment);
     this.ops.on("change", () => events.status());
     this.ops.on("refused", (refusal) => events.refused(refusal));
@@ -126,13 +120,16 @@ export class WorkspaceTab {
 
   start(): void {
     this.#company ??= this.#begin();
-    this.#company.catch(() => {});
+    this.#company.catch((error) => {
+      this.#isSignedOut = error instanceof TokenRefusedError;
+      this.#events.status();
+    });
   }
 
   /** The user signed in, or wants another try of what was refused. */
   restart(): void {
     this.#wake();
-    for (const { document } of this.#documents.values()) document.retry();
+    this.#documents.retry();
   }
 
   #wake(): void {
@@ -152,25 +149,14 @@ export class WorkspaceTab {
     return calls.call(method, payload);
   }
 
-  say(speech: DocumentSpeech, to?: string): void {
-    this.#known?.channel.say({ kind: "tell", topic: "document", payload: speech }, to);
-  }
-
   open(path: string): SharedDocument {
-    const opened = this.#documents.get(path) ?? this.#add(path);
-    if (opened.isOwn) return opened.document;
-    opened.isOwn = true;
-    if (this.#known?.election.role === "follower") this.#join(path, opened.document);
-    this.#showDocuments();
-    return opened.document;
+    return this.#documents.open(path, this.#known?.election.leader ?? null);
   }
 
   async close(): Promise<void> {
     if (this.#ending.signal.aborted) return;
+    this.#documents.closeAll();
     this.ops.hide();
-    const opened = [...this.#documents.values()];
-    this.#documents.clear();
-    for (const { document } of opened) document.close();
     this.#presence.close();
     this.#stream.close();
     this.ops.stop();
@@ -184,21 +170,24 @@ export class WorkspaceTab {
     this.#database?.close();
   }
 
-  /** This tab has it open no more. For others that have, it goes on as another object. */
-  #closed(document: SharedDocument): void {
-    const { path } = document;
-    const opened = this.#documents.get(path);
-    if (opened?.document !== document) return;
-    this.#documents.delete(path);
-    if (this.#known?.election.role === "follower") void this.call("close", { path }).catch(() => {});
-    else if (opened.tabs.size > 0) this.#openFor(path, opened.tabs);
-    this.#showDocuments();
+  #documentTab(): DocumentTab {
+    const role = () => this.#known?.election.role ?? null;
+    return {
+      id: this.id,
+      get role() {
+        return role();
+      },
+      call: (method, payload) => this.call(method, payload),
+      say: (speech, to) => this.#known?.channel.say({ kind: "tell", topic: "document", payload: speech }, to),
+      watchTab: (tab, gone) => this.#known?.life.watch(tab, gone),
+      changed: () => this.#showDocuments(),
+    };
   }
 
   /** Whose tab it is comes first: locks, channels and storage are of one account. */
   async #begin(): Promise<Company> {
     const { api, workspace, tabs = true } = this.#options;
-    this.#account ??= await this.#learnAccount();
+    this.#account ??= await firstAccount(this.api, this.#ending.signal);
     this.#ending.signal.throwIfAborted();
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
@@ -217,22 +206,6 @@ export class WorkspaceTab {
     return this.#known;
   }
 
-  async #learnAccount(): Promise<string | null> {
-    for (let failures = 0; ; failures += 1) {
-      try {
-        return subjectOf(await this.api.token());
-      } catch (error) {
-        if (error instanceof TokenRefusedError) {
-          this.#isSignedOut = true;
-          this.#events.status();
-          throw error;
-        }
-        await pause(this.#environment, retryDelay(failures, this.#environment.random(), null), this.#ending.signal);
-        this.#ending.signal.throwIfAborted();
-      }
-    }
-  }
-
   #lead(name: string): void {
     const { storage = true, store } = this.#options;
     const isDurable = storage && this.#account !== null;
@@ -245,7 +218,7 @@ export class WorkspaceTab {
     void this.#outbox.attach(database).then(() => this.ops.start());
     this.#stream.start(this.#cursor);
     this.#presence.start();
-    for (const { document } of this.#documents.values()) document.lead(this.#context);
+    this.#documents.lead(this.#context);
     this.#showDocuments();
     this.#events.status();
   }
@@ -257,10 +230,7 @@ export class WorkspaceTab {
     this.#cursor = this.#stream.cursor ?? this.#cursor;
     this.#stream.stop();
     this.#presence.stop();
-    for (const [path, { document, isOwn }] of [...this.#documents]) {
-      if (isOwn) document.follow();
-      else this.#drop(path, document);
-    }
+    this.#documents.follow();
     this.#outbox.detach();
     this.#database?.close();
     this.#database = null;
@@ -270,17 +240,12 @@ export class WorkspaceTab {
   /** Another tab leads: it is told what is open here, and what waits here is sent to it. */
   #greet(leader: string): void {
     void this.ops.start();
-    for (const [path, { document }] of this.#documents) this.#join(path, document, leader);
+    this.#documents.greet(leader);
     this.call("hello", {}).then((hello) => {
       const { cursor, presence } = hello as { cursor?: number; presence: PresenceList | null };
       this.#cursor = Math.max(this.#cursor ?? 0, cursor ?? 0) || undefined;
       if (presence !== null) this.#deliverPresence(presence);
     }, () => {});
-  }
-
-  #join(path: string, document: SharedDocument, leader: string | null = this.#known?.election.leader ?? null): void {
-    void this.call("open", { path }).catch(() => {});
-    if (leader !== null) document.greet(leader);
   }
 
   /** Answers a tab, this one or another. What it does bears repetition. */
@@ -290,14 +255,13 @@ export class WorkspaceTab {
       case "apply":
         return this.#apply(payload as OutboxEntry);
       case "open":
-        if (tab !== this.id) this.#openFor(path, new Set([tab]));
-        return null;
+        return this.#documents.openFor(path, tab);
       case "close":
-        return this.#closeFor(path, tab);
+        return this.#documents.closeFor(path, tab);
       case "flushDocument":
-        return this.#documents.get(path)?.document.flushHere();
+        return this.#documents.get(path)?.flushHere();
       case "hold":
-        return this.#documents.get(path)?.document.hold(tab, reason, isSet);
+        return this.#documents.get(path)?.hold(tab, reason, isSet);
       case "hello":
         return { cursor: this.#stream.cursor, presence: this.presenceList };
       case "show":
@@ -316,78 +280,20 @@ export class WorkspaceTab {
     return receipt;
   }
 
-  async #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
+  /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
+  #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
     if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
     const { signal } = this.#leading;
-    return new Promise((settle) => {
-      const passes = { error: new Error("This tab leads now."), passes: true, retryAfterMs: null };
-      signal.addEventListener("abort", () => settle(passes), { once: true });
-      this.call("apply", entry).then(
-        (receipt) => settle(receipt as WriteReceipt),
-        (error) => settle({ error, passes: error === CLOSED, retryAfterMs: null }),
-      );
-    });
-  }
-
-  #add(path: string): Opened {
-    const host: DocumentHost = {
-      tab: this.id,
-      say: (speech, to) => this.say(speech, to),
-      flush: () => this.#flushDocument(path),
-      hold: (at, reason, isSet) => void this.call("hold", { path: at, reason, isSet }).catch(() => {}),
-      closed: (document) => this.#closed(document),
-    };
-    const opened: Opened = { document: new SharedDocument(host, path), isOwn: false, tabs: new Set() };
-    this.#documents.set(path, opened);
-    if (this.#context !== null) opened.document.lead(this.#context);
-    return opened;
-  }
-
-  /** Of whichever tab leads, also when that changes meanwhile. */
-  async #flushDocument(path: string): Promise<DocumentReceipt> {
-    for (;;) {
-      const context = this.#context;
-      try {
-        return (await this.call("flushDocument", { path })) as DocumentReceipt;
-      } catch (error) {
-        if (context === this.#context || this.#ending.signal.aborted) throw error;
-      }
-    }
-  }
-
-  /** Other tabs have it open: the leader keeps it for them. */
-  #openFor(path: string, tabs: ReadonlySet<string>): void {
-    const opened = this.#documents.get(path) ?? this.#add(path);
-    for (const tab of tabs) {
-      opened.tabs.add(tab);
-      this.#known?.life.watch(tab, () => this.#forgetTab(tab));
-    }
-    this.#showDocuments();
-  }
-
-  #closeFor(path: string, tab: string): null {
-    const opened = this.#documents.get(path);
-    opened?.tabs.delete(tab);
-    opened?.document.forgetTab(tab);
-    if (opened !== undefined && !opened.isOwn && opened.tabs.size === 0) this.#drop(path, opened.document);
-    this.#showDocuments();
-    return null;
-  }
-
-  /** No tab needs it here. */
-  #drop(path: string, document: SharedDocument): void {
-    this.#documents.delete(path);
-    document.close();
-  }
-
-  #forgetTab(tab: string): void {
-    for (const path of [...this.#documents.keys()]) this.#closeFor(path, tab);
+    return unlessAborted(this.call("apply", entry), signal).then(
+      (receipt) => receipt as WriteReceipt,
+      (error) => ({ error, passes: signal.aborted || error === CLOSED, retryAfterMs: null }),
+    );
   }
 
   #hear(topic: string, payload: unknown, from: string): void {
     if (topic === "document") {
       const speech = payload as DocumentSpeech;
-      return this.#documents.get(speech.path)?.document.handleSpeech(speech, from);
+      return this.#documents.get(speech.path)?.handleSpeech(speech, from);
     }
     if (this.#known?.election.role === "leader") return;
     if (topic === "item") this.#deliver(payload as FeedItem);
@@ -398,7 +304,7 @@ export class WorkspaceTab {
     this.#cursor = item.kind === "reset" ? item.head : item.clock;
     if (this.#context !== null) {
       this.#known?.channel.say({ kind: "tell", topic: "item", payload: item });
-      for (const { document } of this.#documents.values()) document.handleChange(item);
+      this.#documents.handleChange(item);
       if (item.kind !== "reset") this.#presence.handleChange(item);
     }
     this.#events.item(item);
@@ -411,7 +317,7 @@ export class WorkspaceTab {
   }
 
   #showDocuments(): void {
-    const path = [...this.#documents.keys()].at(-1);
+    const path = this.#documents.lastPath;
     this.#presence.show(this.#shown !== undefined ? this.#shown : path === undefined ? null : { path });
   }
 

@@ -17,9 +17,9 @@ export interface DocumentHost {
   readonly tab: string;
   say(speech: DocumentSpeech, to?: string): void;
   /** Has the leader answer when every edit that was told so far is committed. */
-  flush(path: string): Promise<DocumentReceipt>;
+  flush(): Promise<DocumentReceipt>;
   /** Has the leader hold a socket. */
-  hold(path: string, reason: string, isSet: boolean): void;
+  hold(reason: string, isSet: boolean): void;
   closed(document: SharedDocument): void;
 }
 
@@ -62,7 +62,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
    */
   flush(signal?: AbortSignal): Promise<DocumentReceipt> {
     if (this.#isClosed) return Promise.reject(Object.assign(new Error("The document is closed; open it again."), { code: "closed" }));
-    const receipt = this.#host.flush(this.path);
+    const receipt = this.#host.flush();
     if (signal === undefined) return receipt;
     return new Promise((settle, reject) => {
       if (signal.aborted) return reject(signal.reason);
@@ -75,7 +75,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   holdSocket(reason: string, isSet = true): void {
     if (isSet) this.#holds.add(reason);
     else this.#holds.delete(reason);
-    this.#host.hold(this.path, reason, isSet);
+    this.#host.hold(reason, isSet);
   }
 
   /** A tab holds a socket, or does so no more. Counts while this tab leads. */
@@ -129,7 +129,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     if (this.#keeper !== null || this.#isClosed) return;
     this.#hasFollowed = true;
     this.#host.say({ path: this.path, kind: "step1", vector: Y.encodeStateVector(this.doc) }, leader);
-    for (const reason of this.#holds) this.#host.hold(this.path, reason, true);
+    for (const reason of this.#holds) this.#host.hold(reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
   }
 

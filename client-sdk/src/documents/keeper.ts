@@ -13,11 +13,12 @@ import { changesOf } from "../feed/change-filter.ts";
 import type { Ops, OpsEvents } from "../ops/apply-op.ts";
 import type { DocumentStore } from "../store.ts";
 import { FlushError } from "../receipts.ts";
-import type { SyncProvider, SyncProviderOptions, SyncStatus } from "../sync-provider.ts";
 import { SyncSession } from "../sync-session.ts";
+import { RelayLink } from "./relay-link.ts";
+import type { Connect } from "./relay-link.ts";
 import { missingOnServer, readDocument } from "./rest-document.ts";
 import type { ServerCopy } from "./rest-document.ts";
-import { REST_ORIGIN, STORE_ORIGIN, TabOrigin } from "./types.ts";
+import { REST_ORIGIN, STORE_ORIGIN } from "./types.ts";
 import type { DocumentEvents, DocumentReceipt, DocumentStatus, SaveLevel } from "./types.ts";
 
 /** What a keeper uses; it belongs to the workspace client. */
@@ -28,8 +29,8 @@ export interface DocumentContext {
   readonly store: DocumentStore | null;
   readonly presence: Presence;
   readonly account: () => string | null;
-  /** Makes the connection over relays; `null` where there are none. */
-  readonly connect: ((options: Pick<SyncProviderOptions, "awareness" | "doc" | "document" | "epoch" | "isNeighbour">) => SyncProvider) | null;
+  /** `null` where there are no relays. */
+  readonly connect: Connect | null;
 }
 
 export interface KeptDocument {
@@ -55,11 +56,7 @@ export class DocumentKeeper extends Emitter<Events> {
   readonly #surface: string;
   readonly #ending = new AbortController();
   readonly #ends: (() => void)[];
-  #provider: SyncProvider | null = null;
-  /** Aborted when the relay is lost: what waits for its receipt asks elsewhere. */
-  #live: AbortController | null = null;
-  /** Edits that a relay got, and has not said to be saved. */
-  #relayed: Uint8Array[] = [];
+  readonly #link: RelayLink | null;
   #epoch: number | undefined;
   #clock = 0;
   #isLoaded = false;
@@ -81,6 +78,7 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#kept = kept;
     this.#surface = `docs/${kept.path}`;
     this.#needsAll = kept.isTakeover;
+    this.#link = context.connect === null ? null : this.#linkOver(context.connect);
     const { environment, ops, presence } = context;
     this.#ends = [
       ops.on("saved", (saved) => this.#handleSaved(saved)),
@@ -101,8 +99,8 @@ export class DocumentKeeper extends Emitter<Events> {
 
   get connection(): DocumentStatus["connection"] {
     if (this.#isFinal) return "stopped";
-    if (this.#live !== null) return "live";
-    return this.#provider === null && this.#isLoaded ? "feed" : "connecting";
+    if (this.#link?.isLive) return "live";
+    return this.#isLoaded && !this.#link?.isOpen ? "feed" : "connecting";
   }
 
   /** Reads what the device has, then the server. */
@@ -125,7 +123,7 @@ export class DocumentKeeper extends Emitter<Events> {
   stop(): void {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort();
-    this.#disconnect();
+    this.#link?.close();
     for (const end of this.#ends) end();
   }
 
@@ -136,8 +134,9 @@ export class DocumentKeeper extends Emitter<Events> {
     if (this.#isFinal || origin === STORE_ORIGIN) return;
     store?.append(path, update);
     if (origin === REST_ORIGIN || origin instanceof SyncSession) return;
-    if (this.#live === null) return this.#write(update);
-    if (this.#relayed.push(update) === 1) this.#note(true);
+    if (!this.#link?.isLive) return this.#write(update);
+    if (!this.#link.hasUnsaved) this.#note(true);
+    this.#link.sent(update);
     this.#tell();
   }
 
@@ -148,33 +147,27 @@ export class DocumentKeeper extends Emitter<Events> {
     if (isOwn || !changesOf(this.#kept.path)(item)) return;
     if (item.actor === this.#context.account() && this.#context.ops.isWaiting(this.#surface)) this.#unclear.add(item.clock);
     // A relay tells by itself, unless the document is another one now.
-    else if (this.#live === null || item.kind !== "update") void this.#pull();
+    else if (!this.#link?.isLive || item.kind !== "update") void this.#pull();
   }
 
   /** Whether a socket is worth it, now. */
   evaluate(): void {
-    const { environment, presence, connect } = this.#context;
-    if (this.#ending.signal.aborted || this.#isFinal || connect === null) return;
+    const { environment, presence } = this.#context;
+    if (this.#ending.signal.aborted || this.#isFinal) return;
     const opens = this.policy.evaluate({ otherHumans: presence.otherHumans, isYjs: true }, environment.isHidden());
-    if (opens && this.#provider === null) this.#connect(connect);
-    if (!opens && this.#provider !== null) this.#disconnect();
+    if (opens) this.#link?.open(this.#epoch);
+    else this.#link?.close();
     this.#tell();
   }
 
   /** Resolves when every edit so far is committed. Rejects when it is refused, or the document is stopped. */
   async flush(signal?: AbortSignal): Promise<DocumentReceipt> {
-    for (;;) {
-      signal?.throwIfAborted();
-      if (this.#isFinal) throw this.#notSaved();
-      const [live, provider] = [this.#live, this.#provider];
-      if (live === null || provider === null) break;
-      try {
-        return await provider.flush(signal === undefined ? live.signal : AbortSignal.any([signal, live.signal]));
-      } catch (error) {
-        // Lost: its edits wait in the outbox now.
-        if (!live.signal.aborted) throw error;
-      }
-    }
+    signal?.throwIfAborted();
+    if (this.#isFinal) throw this.#notSaved();
+    // If the relay is lost meanwhile, its edits wait in the outbox.
+    const relayed = await this.#link?.flush(signal);
+    if (relayed) return relayed;
+    if (this.#isFinal) throw this.#notSaved();
     if (this.#needsAll || !this.#isLoaded) await unlessAborted(this.#pull(), signal ?? this.#ending.signal);
     if (this.#needsAll || this.#refusal !== undefined) throw this.#notSaved();
     const receipt = this.#context.ops.isWaiting(this.#surface) ? await this.#context.ops.flush(this.#surface, signal) : null;
@@ -203,11 +196,10 @@ export class DocumentKeeper extends Emitter<Events> {
 
   get #save(): SaveLevel {
     const { ops } = this.#context;
-    const isLive = this.#live !== null;
-    if (isLive && this.#provider?.status.save === "saved") return "saved";
+    if (this.#link?.isSaved) return "saved";
     const isBeyondOutbox = this.#needsAll || this.#refusal !== undefined;
-    if (!ops.isWaiting(this.#surface) && this.#relayed.length === 0 && !isBeyondOutbox) return "saved";
-    if (isLive) return "relayed";
+    if (!ops.isWaiting(this.#surface) && !this.#link?.hasUnsaved && !isBeyondOutbox) return "saved";
+    if (this.#link?.isLive) return "relayed";
     if (isBeyondOutbox && this.#context.store?.isStored(this.#kept.path) !== true) return "pending";
     return ops.isStored(this.#surface) ? "local" : "pending";
   }
@@ -226,7 +218,7 @@ export class DocumentKeeper extends Emitter<Events> {
     // 0 stands for not known.
     if (epoch === undefined || epoch === 0 || epoch === this.#epoch) return;
     this.#epoch = epoch;
-    this.#note(this.#relayed.length > 0);
+    this.#note(this.#link?.hasUnsaved ?? false);
   }
 
   #handleSaved({ surface, receipt }: OpsEvents["saved"]): void {
@@ -284,7 +276,7 @@ export class DocumentKeeper extends Emitter<Events> {
     } catch (error) {
       if (this.#ending.signal.aborted) return;
       this.#reason = codeOf(error);
-      if (this.#isFinal) this.#disconnect();
+      if (this.#isFinal) this.#link?.close();
     }
     this.#tell();
   }
@@ -301,63 +293,42 @@ export class DocumentKeeper extends Emitter<Events> {
     return this.#epoch !== undefined && (server === null || (server.epoch !== 0 && server.epoch !== this.#epoch));
   }
 
-  #connect(connect: NonNullable<DocumentContext["connect"]>): void {
-    const { path, doc, awareness } = this.#kept;
-    const isNeighbour = (origin: unknown) => origin instanceof TabOrigin;
-    const provider = connect({ doc, document: path, awareness, isNeighbour, ...(this.#epoch === undefined ? {} : { epoch: this.#epoch }) });
-    this.#provider = provider;
-    provider.on("status", (status) => this.#handleStatus(provider, status));
+  #linkOver(connect: Connect): RelayLink {
+    return new RelayLink(connect, this.#kept, {
+      joined: () => {
+        this.#isLoaded = true;
+        this.emit("joined", undefined);
+      },
+      lost: (unsaved) => {
+        if (unsaved !== null) this.#write(unsaved);
+        // What others did from now on comes by the feed; what came before it is read.
+        if (!this.#ending.signal.aborted && !this.#isFinal) void this.#pull();
+      },
+      saved: (isNews) => this.#allSaved(isNews),
+      stopped: (reason) => this.#handleStop(reason),
+      changed: ({ readOnly }) => {
+        this.#isReadOnly ||= readOnly;
+        this.#learnEpoch(this.#link?.epoch);
+        this.#tell();
+      },
+    });
   }
 
-  #disconnect(): void {
-    const provider = this.#provider;
-    this.#provider = null;
-    this.#lose();
-    provider?.destroy();
-  }
-
-  #handleStatus(provider: SyncProvider, { connection, save, readOnly, reason }: SyncStatus): void {
-    if (provider !== this.#provider) return;
-    this.#isReadOnly ||= readOnly;
-    this.#learnEpoch(provider.epoch);
-    if (connection === "synced") this.#join(save === "saved");
-    else if (connection === "stopped" && reason === "epoch_changed") this.#recover(reason);
-    else {
-      this.#lose();
-      if (connection === "stopped") this.#handleStop(reason);
-    }
-    this.#tell();
-  }
-
-  #join(isSaved: boolean): void {
-    if (isSaved && (this.#relayed.length > 0 || this.#needsAll || this.#refusal !== undefined)) {
-      this.#relayed = [];
-      this.#needsAll = false;
-      this.#refusal = undefined;
-      this.#note(false);
-    }
-    if (this.#live !== null) return;
-    this.#live = new AbortController();
-    this.#isLoaded = true;
-    this.emit("joined", undefined);
-  }
-
-  /** No relay has this document any more: what it had not saved goes the other way, and others are heard by it. */
-  #lose(): void {
-    if (this.#live === null) return;
-    const unsaved = this.#relayed;
-    this.#relayed = [];
-    if (unsaved.length > 0) this.#write(Y.mergeUpdates(unsaved));
-    this.#live.abort();
-    this.#live = null;
-    if (!this.#ending.signal.aborted) void this.#pull();
+  #allSaved(isNews: boolean): void {
+    if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
+    this.#learnEpoch(this.#link?.epoch);
+    this.#needsAll = false;
+    this.#refusal = undefined;
+    this.#note(false);
   }
 
   /** The relays are of no use; REST may be, and says so itself if it is not. */
   #handleStop(reason: string | undefined): void {
+    if (reason === "epoch_changed") return this.#recover(reason);
     this.policy.block("stopped");
-    this.#disconnect();
+    this.#link?.close();
     if (reason === "deleted") void this.#pull();
+    this.#tell();
   }
 
   #recover(reason: "deleted" | "epoch_changed"): void {
@@ -366,8 +337,7 @@ export class DocumentKeeper extends Emitter<Events> {
     const hasUnsaved = this.#save !== "saved";
     const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
     this.#reason = reason;
-    this.#relayed = [];
-    this.#disconnect();
+    this.#link?.close({ forgets: true });
     this.#context.store?.drop(path);
     this.emit("recovery", { document: Y.encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
     this.#tell();
