@@ -12,7 +12,7 @@ import { FakeBrowser, FakeClock, fakePage, settled } from "./testing.ts";
 import type { FakePage, FakeTab } from "./testing.ts";
 
 /** More with `SEEDS=`, from `FIRST_SEED=` on. */
-const SEEDS = Number(process.env["SEEDS"] ?? 12);
+const SEEDS = Number(process.env["SEEDS"] ?? 8);
 const FIRST = Number(process.env["FIRST_SEED"] ?? 1);
 const STEPS = 40;
 

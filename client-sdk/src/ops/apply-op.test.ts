@@ -142,6 +142,21 @@ describe("applyOp", () => {
     assert.equal((await page().outbox.loaded, page().outbox).size, 0);
   });
 
+  test("an outbox that is taken over keeps its order, also when its last keeper sends an entry before it is read", async () => {
+    const before = page({ answer: () => AWAY });
+    await before.ops.start();
+    void before.ops.applyOp(put(1));
+    await clock.advance(500);
+    void before.ops.applyOp({ op: "delete", path: "a" });
+    const { entry } = before.calls[0]!;
+    await before.kill();
+    const after = page({ answer: () => ({ clock: 1 }) });
+    void after.ops.applyOp(entry.write, { surface: entry.surface, key: entry.key });
+    await after.ops.start();
+    await clock.advance(5_000);
+    assert.deepEqual(after.calls.map(({ entry: { write } }) => write.op), ["put", "delete"]);
+  });
+
   test("what one account left is neither sent nor shown by another", async () => {
     const ann = page({ answer: () => AWAY });
     await ann.ops.start();

@@ -222,13 +222,13 @@ export class Ops extends Emitter<OpsEvents> {
     const failures = this.#failures.get(surface) ?? 0;
     this.#failures.set(surface, failures + 1);
     const now = environment.now();
-    this.#coalescer.handleFailure(surface, now + retryDelay(failures, environment.random(), retryAfterMs), now);
+    this.#coalescer.handleFailure(surface, retryDelay(failures, environment.random(), retryAfterMs), now);
   }
 
   #block(surface: string, error: unknown): void {
     const now = this.#options.environment.now();
     this.blocked = error;
-    this.#coalescer.handleFailure(surface, now, now);
+    this.#coalescer.handleFailure(surface, 0, now);
   }
 
   #changed(): void {

@@ -59,7 +59,7 @@ test("a flush makes everything due, or one surface; after a failure the delay st
   coalescer.handleAdd("b", 0);
   coalescer.handleFlush("b");
   assert.deepEqual(coalescer.poll(0), ["b"]);
-  coalescer.handleFailure("b", 10_000, 1);
+  coalescer.handleFailure("b", 9_999, 1);
   coalescer.handleFlush();
   assert.deepEqual(coalescer.poll(1), ["a"]);
   assert.equal(coalescer.pollTimeout(1), 10_000);
@@ -76,6 +76,8 @@ test("B12 a clock that is set back an hour, or on a day, delays nothing by more 
   coalescer.handleDone("a", false, 500);
   coalescer.handleAdd("a", 500);
   assert.deepEqual(coalescer.poll(86_400_000), ["a"]);
+  coalescer.handleFailure("a", 30_000, 86_400_000);
+  assert.equal(coalescer.pollTimeout(1_000), 31_000, "after a failure too");
 });
 
 /** Not part of the repository; CC BY 4.0, see the note in that folder. */

@@ -25,8 +25,8 @@ interface Surface {
   /** Somebody waits for it: due as soon as it may be sent. */
   isUrgent: boolean;
   isInFlight: boolean;
-  /** Not before this time, after a failure. */
-  notBefore: number;
+  /** After a failure: not before so long after it. */
+  pause: { from: number; readonly ms: number } | null;
 }
 
 export class Coalescer {
@@ -43,7 +43,7 @@ export class Coalescer {
 
   /** Something new waits on a surface. */
   handleAdd(name: string, now: number): void {
-    const surface = this.#surfaces.get(name) ?? { waiting: null, isUrgent: false, isInFlight: false, notBefore: -Infinity };
+    const surface = this.#surfaces.get(name) ?? { waiting: null, isUrgent: false, isInFlight: false, pause: null };
     surface.waiting = { first: surface.waiting?.first ?? now, last: now };
     this.#surfaces.set(name, surface);
   }
@@ -57,7 +57,7 @@ export class Coalescer {
 
   /** Delays after failures end: the network is back, or somebody looks at the page again. */
   handleWake(): void {
-    for (const surface of this.#surfaces.values()) surface.notBefore = -Infinity;
+    for (const surface of this.#surfaces.values()) surface.pause = null;
   }
 
   /** The request was answered. `more`: other things wait on the surface, which came before now. */
@@ -65,19 +65,19 @@ export class Coalescer {
     const surface = this.#surfaces.get(name);
     if (surface === undefined) return;
     surface.isInFlight = false;
-    surface.notBefore = -Infinity;
+    surface.pause = null;
     if (more) surface.waiting ??= { first: now, last: now };
     else this.#surfaces.delete(name);
   }
 
-  /** The request failed; what it carried waits again, and is due at `retryAt`. */
-  handleFailure(name: string, retryAt: number, now: number): void {
+  /** The request failed; what it carried waits again, and is due after a pause. */
+  handleFailure(name: string, pauseMs: number, now: number): void {
     const surface = this.#surfaces.get(name);
     if (surface === undefined) return;
     surface.isInFlight = false;
     surface.isUrgent = true;
     surface.waiting ??= { first: now, last: now };
-    surface.notBefore = retryAt;
+    surface.pause = { from: now, ms: pauseMs };
   }
 
   /** The surfaces to write now; each counts as in flight until it is done or failed. */
@@ -99,12 +99,13 @@ export class Coalescer {
   }
 
   #dueAt(surface: Surface, now: number): number {
-    const { waiting, isInFlight, isUrgent, notBefore } = surface;
+    const { waiting, isInFlight, isUrgent, pause } = surface;
     if (waiting === null || isInFlight) return Infinity;
     // A clock that was set back must not make anything wait for it to catch up.
     waiting.last = Math.min(waiting.last, now);
     waiting.first = Math.min(waiting.first, now);
+    if (pause !== null) pause.from = Math.min(pause.from, now);
     const due = isUrgent ? now : Math.min(waiting.last + this.#times.idleMs, waiting.first + this.#times.maxAgeMs);
-    return Math.max(due, notBefore);
+    return pause === null ? due : Math.max(due, pause.from + pause.ms);
   }
 }

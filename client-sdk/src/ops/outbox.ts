@@ -1,6 +1,6 @@
 // Writes that are not answered yet, in their order on each surface. They are in memory, and behind that
-// in the account's database if this tab keeps it, so that a page that dies loses none. An idempotency key is made once, with
-// its entry; an entry that may have been sent does not change any more.
+// in the account's database if this tab keeps it, so that a page that dies loses none. An idempotency
+// key is made once, with its entry; an entry that may have been sent does not change any more.
 import type { Database, Transaction } from "../database.ts";
 import { mergeWrites } from "./merge.ts";
 import type { Write } from "./merge.ts";
@@ -129,15 +129,13 @@ export class Outbox {
     });
     if (this.#database !== database) return;
     const [ids, entries] = found ?? [[], []];
-    const older: Slot[] = [];
-    for (const [index, entry] of entries.entries()) {
-      const own = this.#slots.find((slot) => slot.entry.key === entry.key);
-      const stored = { id: ids[index]!, isSealed: true, isStored: true };
-      if (own === undefined) older.push({ entry, isGone: false, ...stored });
-      else Object.assign(own, stored);
-    }
+    const stored = entries.map((entry, index): Slot => {
+      // Another tab, which kept it before, has sent it here already.
+      const slot = this.#slots.find((own) => own.entry.key === entry.key) ?? { entry, id: null, isSealed: true, isStored: true, isGone: false };
+      return Object.assign(slot, { id: ids[index]!, isSealed: true, isStored: true });
+    });
     // What was added meanwhile came later.
-    this.#slots = [...older, ...this.#slots];
+    this.#slots = [...stored, ...this.#slots.filter((slot) => !stored.includes(slot))];
   }
 
   #store(slot: Slot): void {
