@@ -9,25 +9,37 @@ import { after, before, describe, test } from "node:test";
 import { IDBFactory } from "fake-indexeddb";
 import { browserEnvironment } from "../../client-sdk/src/browser.ts";
 import { WorkspaceClient } from "../../client-sdk/src/index.ts";
+import { FakeBrowser } from "../../client-sdk/src/testing.ts";
 import { startCf } from "./support/relays.mjs";
 import { until, within } from "./support/waiting.mjs";
 
-/** A person's browser: what it stores survives its pages. Its sockets are counted. */
+/** A person's browser: what it stores survives its pages, and they know of each other. Its sockets are counted. */
 function browser(relay, workspace, sub) {
   const storage = new IDBFactory();
-  const it = { sockets: 0, isDead: false };
+  const tabs = new FakeBrowser();
+  const it = { sockets: 0 };
   const real = browserEnvironment();
-  class CountedSocket extends real.WebSocket {
-    constructor(...args) {
-      super(...args);
-      it.sockets += 1;
-    }
-  }
-  /** A page; `die` ends it as a crash does: none of its calls gets through any more. */
+  /** A page; `die` ends it as a crash does: its sockets close, its locks go, and none of its calls gets through. */
   it.page = ({ url = relay.url } = {}) => {
     const dead = new AbortController();
-    const fetch = (url, init) => real.fetch(url, { ...init, signal: AbortSignal.any([dead.signal, ...(init.signal ? [init.signal] : [])]) });
-    const environment = { ...real, WebSocket: CountedSocket, fetch, indexedDB: () => storage, warn: () => {} };
+    const tab = tabs.tab();
+    class Socket extends real.WebSocket {
+      constructor(...args) {
+        super(...args);
+        it.sockets += 1;
+        dead.signal.addEventListener("abort", () => this.close());
+      }
+    }
+    const environment = {
+      ...real,
+      WebSocket: Socket,
+      fetch: (url, init) => real.fetch(url, { ...init, signal: AbortSignal.any([dead.signal, ...(init.signal ? [init.signal] : [])]) }),
+      setTimeout: (run, ms) => real.setTimeout(() => tab.isFrozen || run(), ms),
+      locks: () => tab.locks,
+      openChannel: (name) => tab.openChannel(name),
+      indexedDB: () => storage,
+      warn: () => {},
+    };
     const client = new WorkspaceClient({
       api: relay.api,
       workspace: workspace.id,
@@ -35,7 +47,11 @@ function browser(relay, workspace, sub) {
       token: () => workspace.apiToken({ sub, role: "editor" }),
       environment,
     });
-    return relay.opened({ client, die: () => dead.abort(), stop: () => client.close() });
+    const die = () => {
+      tab.crash();
+      dead.abort();
+    };
+    return relay.opened({ client, die, stop: () => client.close() });
   };
   return it;
 }
@@ -83,7 +99,8 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
   test("S3 C.7 a second person comes: both connect, see each other, converge, and what they type is saved", async () => {
     const workspace = await relay.workspace();
     const [ann, ben] = [browser(relay, workspace, "ann"), browser(relay, workspace, "ben")];
-    const mine = ann.page().client.openDoc("d");
+    const first = ann.page();
+    const mine = first.client.openDoc("d");
     await loaded(mine);
     text(mine).insert(0, "ann ");
     await within(mine.flush(), "a receipt over REST");
@@ -105,9 +122,7 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await second.client.close();
     await until(() => sees(mine, theirs) === undefined, "ben is gone from ann's screen");
     await until(async () => (await relay.inspect(workspace.id)).clients === 1, "and from the relay");
-    const { client } = ann.page();
-    await until(async () => (await client.presence.refresh())?.otherHumans === 0, "and from the list of who is here");
-    await client.close();
+    await until(async () => (await first.client.presence.refresh())?.otherHumans === 0, "and from the list of who is here");
   });
 
   test("S3 who is alone again lets the socket go, and nothing typed around that is lost", async () => {
@@ -130,6 +145,36 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await within(mine.flush(), "a receipt");
     assert.equal(await workspace.text("d"), "typed after it typed on the relay ");
     assert.equal((await relay.inspect(workspace.id)).clients, 0);
+  });
+
+  test("S5 C.72 two tabs over one socket: both are seen and heard, and the second goes on when the first crashes", async () => {
+    const workspace = await relay.workspace();
+    const [ann, ben] = [browser(relay, workspace, "ann"), browser(relay, workspace, "ben")];
+    const [first, second] = [ann.page(), ann.page()];
+    const [one, two] = [first.client.openDoc("d"), second.client.openDoc("d")];
+    await Promise.all([loaded(one), loaded(two)]);
+    const theirs = ben.page().client.openDoc("d");
+    await until(() => theirs.status.connection === "live", "ben is on the relay");
+    await second.client.presence.refresh();
+    await until(() => one.status.connection === "live" && two.status.connection === "live", "so are ann's tabs");
+    assert.equal(ann.sockets, 1);
+    one.awareness.setLocalStateField("tab", 1);
+    two.awareness.setLocalStateField("tab", 2);
+    const sees = (by, of) => by.awareness.getStates().get(of.doc.clientID)?.tab;
+    await until(() => sees(theirs, one) === 1 && sees(theirs, two) === 2, "ben sees both tabs");
+    theirs.awareness.setLocalStateField("tab", 9);
+    await until(() => sees(one, theirs) === 9 && sees(two, theirs) === 9, "both tabs see ben");
+    text(two).insert(0, "from the second tab ");
+    assert.equal((await within(two.flush(), "a receipt")).clock, await workspace.head());
+    text(two).insert(0, "last ");
+    first.die();
+    await until(() => second.client.status.role === "leader" && two.status.connection === "live", "the second tab is on the relay");
+    await until(() => sees(theirs, one) === undefined && sees(theirs, two) === 2, "ben sees the second tab alone");
+    text(two).insert(0, "after ");
+    await within(two.flush(), "a receipt");
+    assert.equal(await workspace.text("d"), "after last from the second tab ");
+    await until(() => text(theirs).toString() === text(two).toString(), "they converge");
+    assert.equal(ann.sockets, 2);
   });
 
   test("C.26 C.8 no relay can be reached: two people and an agent still have each other's edits, and their own are saved", async () => {
