@@ -70,7 +70,7 @@ class World {
 
   step(): Promise<void> | void {
     const it = this.tabs[this.below(this.tabs.length)]!;
-    switch (this.below(9)) {
+    switch (this.below(11)) {
       case 0:
       case 1:
       case 2:
@@ -83,6 +83,13 @@ class World {
         return this.#crash(it);
       case 6:
         this.api.fault = ([null, null, "before", "after"] as const)[this.below(4)]!;
+        return;
+      case 7:
+        // Nobody has the time to store it, or to tell more than the channel does.
+        this.#type(it);
+        return this.#crash(this.#another(it));
+      case 8:
+        for (const other of this.tabs.filter(({ sub }) => sub === it.sub)) this.#crash(other);
         return;
       default:
         return this.clock.advance(this.below(4_000));
@@ -99,6 +106,12 @@ class World {
     const path = it.record;
     const value = (this.#words += 1);
     it.client.applyOp({ op: "put", path, value }).then(() => this.acknowledged.set(path, value), () => {});
+  }
+
+  /** The tab that leads in the same browser, or one of the others. */
+  #another(it: Tab): Tab {
+    const others = this.tabs.filter((other) => other !== it && other.sub === it.sub);
+    return others.find(({ client }) => client.status.role === "leader") ?? others[0]!;
   }
 
   #crash(it: Tab): void {

@@ -29,8 +29,8 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   readonly awareness: Awareness;
   readonly #host: DocumentHost;
   #keeper: DocumentKeeper | null = null;
-  /** Its last edits may be nowhere else if this tab followed before. */
-  #hasFollowed = false;
+  /** It changed while it was not kept here: what it has then may be nowhere else. */
+  #isUnkept = false;
   #status: DocumentStatus = OPENING;
   /** Edits of this tab, and of each tab so far as the leader has them. */
   #made = 0;
@@ -102,8 +102,11 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   lead(context: DocumentContext): void {
     if (this.#keeper !== null || this.#isClosed) return;
     const { path, doc, awareness } = this;
-    const keeper = new DocumentKeeper(context, { path, doc, awareness, isTakeover: this.#hasFollowed || this.#made > 0 });
+    const keeper = new DocumentKeeper(context, { path, doc, awareness, isTakeover: this.#isUnkept });
     this.#keeper = keeper;
+    this.#isUnkept = false;
+    // What the last leader said of itself is over.
+    this.#status = keeper.status;
     keeper.on("status", (status) => this.#setStatus(status));
     keeper.on("recovery", (copy) => {
       this.emit("recovery", copy);
@@ -119,7 +122,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   follow(): void {
     this.#keeper?.stop();
     this.#keeper = null;
-    this.#hasFollowed = true;
+    this.#isUnkept = true;
     this.#status = { ...this.#status, connection: "connecting" };
     this.#seen = {};
   }
@@ -127,7 +130,6 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   /** There is a leader to be in step with. */
   greet(leader: string): void {
     if (this.#keeper !== null || this.#isClosed) return;
-    this.#hasFollowed = true;
     this.#host.say({ path: this.path, kind: "step1", vector: Y.encodeStateVector(this.doc) }, leader);
     for (const reason of this.#holds) this.#host.hold(reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
@@ -193,8 +195,9 @@ export class SharedDocument extends Emitter<DocumentEvents> {
       if (origin !== REST_ORIGIN && origin !== STORE_ORIGIN && !(origin instanceof SyncSession)) this.#made += 1;
       this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
     }
-    if (this.#keeper !== null) this.#keeper.handleUpdate(update, origin);
-    else this.#tell();
+    if (this.#keeper !== null) return this.#keeper.handleUpdate(update, origin);
+    this.#isUnkept = true;
+    this.#tell();
   };
 
   readonly #handleDestroy = (): void => this.close();

@@ -64,7 +64,10 @@ export class DocumentKeeper extends Emitter<Events> {
   #reason: string | undefined;
   /** Why the API does not take edits of this copy, which it lacks since. */
   #refusal: string | undefined;
+  /** The server may lack something of this copy that is in no outbox: it is compared as a whole. */
   #needsAll: boolean;
+  /** All of this copy has been given to the device. */
+  #isOnDevice = false;
   #pulling: Promise<void> | null = null;
   #pullsAgain = false;
   /** Changes by this account while an edit was on its way: its own, or not. */
@@ -110,6 +113,7 @@ export class DocumentKeeper extends Emitter<Events> {
     const stored = (await store?.load(path)) ?? null;
     if (this.#ending.signal.aborted) return;
     if (this.#needsAll) store?.append(path, Y.encodeStateAsUpdate(doc));
+    this.#isOnDevice = true;
     if (stored !== null) {
       this.#epoch ??= stored.epoch;
       this.#needsAll ||= stored.hasUnsaved;
@@ -200,7 +204,7 @@ export class DocumentKeeper extends Emitter<Events> {
     const isBeyondOutbox = this.#needsAll || this.#refusal !== undefined;
     if (!ops.isWaiting(this.#surface) && !this.#link?.hasUnsaved && !isBeyondOutbox) return "saved";
     if (this.#link?.isLive) return "relayed";
-    if (isBeyondOutbox && this.#context.store?.isStored(this.#kept.path) !== true) return "pending";
+    if (isBeyondOutbox && !(this.#isOnDevice && this.#context.store?.isStored(this.#kept.path))) return "pending";
     return ops.isStored(this.#surface) ? "local" : "pending";
   }
 

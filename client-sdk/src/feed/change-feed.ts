@@ -95,8 +95,10 @@ export class ChangeFeed {
     const { signal } = this.#stop;
     let failures = 0;
     while (!signal.aborted) {
-      // The oldest listener's token opens it. Without a listener it was only lingering.
-      const [leader] = this.#listeners;
+      // The oldest listener's token opens it; if that fails, the next one's, since it may be this user who gets no
+      // answer. Without a listener it was only lingering.
+      const listeners = [...this.#listeners];
+      const leader = listeners[failures % Math.max(1, listeners.length)];
       if (leader === undefined) break;
       const { api } = leader;
       const stream = new OneStream(this, api, signal);
