@@ -66,6 +66,8 @@ export class DocumentKeeper extends Emitter<Events> {
   #refusal: string | undefined;
   /** The server may lack something of this copy that is in no outbox: it is compared as a whole. */
   #needsAll: boolean;
+  /** The device's copy is marked as one that may have unsaved edits, so that the next page compares it. */
+  #isMarked = false;
   /** All of this copy has been given to the device. */
   #isOnDevice = false;
   #pulling: Promise<void> | null = null;
@@ -112,11 +114,15 @@ export class DocumentKeeper extends Emitter<Events> {
     const { store } = this.#context;
     const stored = (await store?.load(path)) ?? null;
     if (this.#ending.signal.aborted) return;
-    if (this.#needsAll) store?.append(path, Y.encodeStateAsUpdate(doc));
+    if (this.#needsAll) {
+      this.#mark(true);
+      store?.append(path, Y.encodeStateAsUpdate(doc));
+    }
     this.#isOnDevice = true;
     if (stored !== null) {
       this.#epoch ??= stored.epoch;
       this.#needsAll ||= stored.hasUnsaved;
+      this.#isMarked ||= stored.hasUnsaved;
       Y.applyUpdate(doc, stored.update, STORE_ORIGIN);
     }
     this.evaluate();
@@ -136,10 +142,12 @@ export class DocumentKeeper extends Emitter<Events> {
     const { store } = this.#context;
     const { path } = this.#kept;
     if (this.#isFinal || origin === STORE_ORIGIN) return;
+    const isEdit = origin !== REST_ORIGIN && !(origin instanceof SyncSession);
+    // Both are stored together, whatever becomes of the outbox and of relays.
+    if (isEdit) this.#mark(true);
     store?.append(path, update);
-    if (origin === REST_ORIGIN || origin instanceof SyncSession) return;
+    if (!isEdit) return;
     if (!this.#link?.isLive) return this.#write(update);
-    if (!this.#link.hasUnsaved) this.#note(true);
     this.#link.sent(update);
     this.#tell();
   }
@@ -213,16 +221,22 @@ export class DocumentKeeper extends Emitter<Events> {
     void this.#context.ops.applyOp({ op: "update", path: this.#kept.path, update, ...epoch });
   }
 
-  #note(hasUnsaved: boolean): void {
+  #mark(isMarked: boolean): void {
+    if (isMarked === this.#isMarked) return;
+    this.#isMarked = isMarked;
+    this.#note();
+  }
+
+  #note(): void {
     const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
-    this.#context.store?.note({ path: this.#kept.path, hasUnsaved, ...epoch });
+    this.#context.store?.note({ path: this.#kept.path, hasUnsaved: this.#isMarked, ...epoch });
   }
 
   #learnEpoch(epoch: number | undefined): void {
     // 0 stands for not known.
     if (epoch === undefined || epoch === 0 || epoch === this.#epoch) return;
     this.#epoch = epoch;
-    this.#note(this.#link?.hasUnsaved ?? false);
+    this.#note();
   }
 
   #handleSaved({ surface, receipt }: OpsEvents["saved"]): void {
@@ -244,7 +258,6 @@ export class DocumentKeeper extends Emitter<Events> {
     if (code === "epoch_changed") return this.#recover("epoch_changed");
     this.#refusal = code;
     this.#isReadOnly ||= code === "forbidden";
-    this.#note(true);
     this.#tell();
   }
 
@@ -288,8 +301,6 @@ export class DocumentKeeper extends Emitter<Events> {
   #sendMissing(missing: Uint8Array | null): void {
     this.#needsAll = false;
     if (missing !== null) this.#write(missing);
-    // The outbox has it, and behind that the device.
-    this.#note(false);
   }
 
   /** Where there was a document there is none, or another one. */
@@ -323,7 +334,6 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#learnEpoch(this.#link?.epoch);
     this.#needsAll = false;
     this.#refusal = undefined;
-    this.#note(false);
   }
 
   /** The relays are of no use; REST may be, and says so itself if it is not. */
@@ -349,6 +359,7 @@ export class DocumentKeeper extends Emitter<Events> {
 
   #tell(): void {
     const { status } = this;
+    if (status.save === "saved" && this.#isOnDevice && !this.#isFinal) this.#mark(false);
     const json = JSON.stringify(status);
     if (json === this.#told) return;
     this.#told = json;

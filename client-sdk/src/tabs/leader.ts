@@ -31,6 +31,7 @@ export class Election extends Emitter<ElectionEvents> {
   #unwatch = () => {};
   #unhear = () => {};
   #timer: unknown;
+  #releasing: unknown;
 
   constructor(environment: PageEnvironment, channel: TabChannel, name: string) {
     super();
@@ -73,6 +74,7 @@ export class Election extends Emitter<ElectionEvents> {
     this.#unwatch();
     this.#unhear();
     this.#environment.clearTimeout(this.#timer);
+    this.#environment.clearTimeout(this.#releasing);
     this.#release?.();
     this.#follow();
   }
@@ -86,6 +88,8 @@ export class Election extends Emitter<ElectionEvents> {
 
   #hear(message: TabMessage): void {
     this.#steals = 0;
+    // The channel works after all: the one with the lock leads.
+    if (this.#role === "leader" && this.#release === null) this.#lost();
     switch (message.kind) {
       case "ask":
         return this.#role === "leader" ? this.#announce() : undefined;
@@ -116,7 +120,7 @@ export class Election extends Emitter<ElectionEvents> {
     if (this.#role !== "leader" || !this.#environment.isHidden()) return;
     this.#follow();
     this.#channel.say({ kind: "yield" }, to);
-    this.#timer = this.#environment.setTimeout(() => this.#release?.(), ANSWER_LIMIT_MS);
+    this.#releasing = this.#environment.setTimeout(() => this.#role === "follower" && this.#release?.(), ANSWER_LIMIT_MS);
   }
 
   #limit(): void {
@@ -135,30 +139,38 @@ export class Election extends Emitter<ElectionEvents> {
     const { signal } = this.#ending;
     const locks = this.#environment.locks();
     if (signal.aborted || locks === null) return;
-    let isGranted = false;
+    let held: (() => void) | null = null;
     const hold = () =>
       new Promise<void>((release) => {
-        isGranted = true;
         if (signal.aborted) return release();
+        held = release;
         this.#release = release;
         this.#lead();
       });
-    locks.request(this.#name, steal ? { steal } : { signal }, hold).then(
-      () => this.#lost(steal),
-      // Stolen, or withdrawn; or this page may have no locks at all, and then each tab leads itself.
-      () => (isGranted || signal.aborted ? this.#lost(steal) : this.#lead()),
-    );
+    const ended = () => {
+      if (signal.aborted) return;
+      // This page may have no locks at all; then each tab leads itself.
+      if (held === null) return this.#leadAlone();
+      // It may have taken the lock from itself, and have it still.
+      if (this.#release === held) this.#lost();
+      // The request from the start still waits when the lock was taken out of turn.
+      if (!steal) this.#request(false);
+    };
+    locks.request(this.#name, steal ? { steal } : { signal }, hold).then(ended, ended);
   }
 
-  #lost(steal: boolean): void {
+  #lost(): void {
     this.#release = null;
     this.#environment.clearTimeout(this.#timer);
     this.#follow();
-    if (this.#ending.signal.aborted) return;
     // The new leader may have said so before this tab knew that it lost.
     this.#look();
-    // The request from the start still waits when the lock was taken out of turn.
-    if (!steal) this.#request(false);
+  }
+
+  #leadAlone(): void {
+    this.#unhear();
+    this.#unwatch();
+    this.#lead();
   }
 
   #lead(): void {
