@@ -147,9 +147,13 @@ function awaitedBy(source: Source, member: MemberExpression): Fn | null {
 
 /** `export { x } from`, `export * from`. Types are nobody's values. */
 function takeExports(statement: Node, take: Take): void {
-  if ((statement as { exportKind?: string }).exportKind === "type") return;
+  if (isType(statement)) return;
   if (statement.type === "ExportAllDeclaration") take(statement, moduleOf(String(statement.source.value)));
   if (statement.type !== "ExportNamedDeclaration" || !statement.source) return;
   const module = moduleOf(String(statement.source.value));
-  for (const specifier of statement.specifiers) take(specifier, memberOf(module, nameOf(specifier.local)));
+  for (const specifier of statement.specifiers.filter((one) => !isType(one))) take(specifier, memberOf(module, nameOf(specifier.local)));
+}
+
+function isType(node: Node): boolean {
+  return (node as { exportKind?: string }).exportKind === "type";
 }

@@ -54,6 +54,7 @@ testRule("no-new-doc", noNewDoc, {
       "import { type Doc } from 'yjs'; function of(doc: Doc): Doc { return doc; }",
       "import * as Y from 'yjs'; const texts: Map<string, Y.Doc> = new Map();",
       "export type { Doc } from 'yjs';",
+      "export { type Doc } from 'yjs';",
       "export type * from 'yjs';",
       "type Maker = typeof import('yjs').Doc;",
       "import * as Y from 'yjs'; type Maker = typeof Y.Doc;",
