@@ -4,11 +4,17 @@ import type { ReactNode } from "react";
 
 /** Before React's DOM is loaded: it looks for these when it is. */
 const window = new Window();
-Object.assign(globalThis, { window, document: window.document, IS_REACT_ACT_ENVIRONMENT: true });
+const [addEventListener, removeEventListener] = [window.addEventListener.bind(window), window.removeEventListener.bind(window)];
+Object.assign(globalThis, { window, document: window.document, addEventListener, removeEventListener, IS_REACT_ACT_ENVIRONMENT: true });
 const { act } = await import("react");
 const { createRoot, hydrateRoot } = await import("react-dom/client");
 
 export { act };
+
+/** Tells of a change of the page. */
+export function tell(event: "focus" | "offline" | "online"): Promise<void> {
+  return act(async () => void window.dispatchEvent(new window.Event(event)));
+}
 
 export interface Mounted {
   readonly text: string;

@@ -38,16 +38,19 @@ export function useWorkspace(): WorkspaceClient | null {
   return client;
 }
 
-/** A node with its value, read anew when it changes. */
-export function useNode<Value = unknown>(path: string): NodeView<Value> {
-  return useEntry(NODES, path, LOADING_NODE) as NodeView<Value>;
+/** A node with its value, read anew when it changes, and after a failure when the API may be there again. */
+export function useNode<Value = unknown>(path: string): NodeView<Value> & { readonly reload: () => void } {
+  const client = useWorkspace();
+  const view = useEntry(NODES, path, LOADING_NODE) as NodeView<Value>;
+  const reload = useCallback(() => void (client && NODES.peek(client, path)?.reload()), [client, path]);
+  return { ...view, reload };
 }
 
 /** An open document. It is open while a component uses it, and closed with the last one. */
 export function useDoc(path: string): DocumentView & { readonly reopen: () => void } {
   const client = useWorkspace();
   const view = useEntry(DOCUMENTS, path, NO_DOCUMENT);
-  const reopen = useCallback(() => client !== null && DOCUMENTS.peek(client, path)?.reopen(), [client, path]) as () => void;
+  const reopen = useCallback(() => void (client && DOCUMENTS.peek(client, path)?.reopen()), [client, path]);
   return { ...view, reopen };
 }
 

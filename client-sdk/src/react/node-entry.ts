@@ -1,6 +1,7 @@
 // A node as it is stored, read anew at each change of it. Knows nothing of React.
 import { ProblemError, UnreachableError } from "../api/problem.ts";
 import type { FeedItem, Node } from "../api/types.ts";
+import { browserEnvironment } from "../browser.ts";
 import { changesOf } from "../feed/change-filter.ts";
 import type { WorkspaceClient } from "../workspace-client.ts";
 import type { Entry } from "./shared-entries.ts";
@@ -36,12 +37,14 @@ export class NodeEntry implements Entry<NodeView> {
   start(changed: () => void): void {
     this.#changed = changed;
     const isAboutIt = changesOf(this.#path);
+    const retry = () => this.#mayPass && this.reload();
     this.#stops.push(
-      this.#client.on("change", (item: FeedItem) => (item.kind === "reset" || isAboutIt(item)) && void this.#read()),
-      // What could not be read is read when the API is heard of again, or the user has signed in.
-      this.#client.on("status", ({ stream, needsSignIn }) => this.#canRetry && stream === "following" && !needsSignIn && void this.#read()),
+      this.#client.on("change", (item: FeedItem) => (item.kind === "reset" || isAboutIt(item) ? this.reload() : retry())),
+      // Any sign that the API may be reached again, or that the user has signed in.
+      this.#client.on("status", ({ needsSignIn }) => !needsSignIn && retry()),
+      browserEnvironment().watch((change) => change !== "hidden" && change !== "offline" && retry()),
     );
-    void this.#read();
+    this.reload();
   }
 
   stop(): void {
@@ -49,9 +52,14 @@ export class NodeEntry implements Entry<NodeView> {
     this.#ending.abort();
   }
 
-  get #canRetry(): boolean {
+  reload(): void {
+    void this.#read();
+  }
+
+  /** Whether it failed for a reason that goes away by itself, or by signing in. */
+  get #mayPass(): boolean {
     const { error } = this.view;
-    return error instanceof UnreachableError || (error instanceof ProblemError && error.status === 401);
+    return error instanceof UnreachableError || (error instanceof ProblemError && (error.status === 401 || error.status === 429 || error.status >= 500));
   }
 
   /** One read at a time; what changes meanwhile is one more. */

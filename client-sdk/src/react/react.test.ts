@@ -5,7 +5,7 @@ import { StrictMode, createElement } from "react";
 import type { FunctionComponent, ReactNode } from "react";
 import { renderToString } from "react-dom/server";
 import { MiniApi, problem } from "../../test/mini-api.ts";
-import { act, mount } from "../../test/mounted.ts";
+import { act, mount, tell } from "../../test/mounted.ts";
 import { until } from "../../test/waiting.ts";
 import { WorkspaceClient } from "../index.ts";
 import { FakeClock, fakePage, settled } from "../testing.ts";
@@ -136,6 +136,31 @@ describe("useNode", () => {
     api.script = () => undefined;
     await act(async () => api.put("a", "bob", { n: 3 }));
     await seen(() => page.text === "[a: 3]", "it is read");
+    await page.unmount();
+  });
+
+  test("what could not be read is read when the network is back, and on request", async () => {
+    api.records.set("a", { n: 1 });
+    let reload = () => {};
+    const Button: FunctionComponent = () => {
+      ({ reload } = useNode("a"));
+      return null;
+    };
+    const page = await mount(inPage([record("a"), createElement(Button, { key: "button" })]));
+    await seen(() => page.text === "[a: 1]", "it is read");
+    api.script = ({ path }) => (path === "nodes/a" ? Promise.resolve(problem(503, "storage_unavailable")) : undefined);
+    await act(async () => reload());
+    for (let minute = 0; minute < 10 && page.text !== "[a: failed, 1]"; minute += 1) await act(() => clock.advance(60_000));
+    assert.equal(page.text, "[a: failed, 1]");
+    const tried = reads("a");
+    await tell("offline");
+    assert.equal(reads("a"), tried);
+    api.script = () => undefined;
+    api.records.set("a", { n: 2 });
+    await tell("online");
+    await seen(() => page.text === "[a: 2]", "it is read");
+    await tell("online");
+    assert.equal(reads("a"), tried + 1);
     await page.unmount();
   });
 
