@@ -26,7 +26,9 @@ export interface Config {
   readonly port: number;
   /** The folder of the spool; without one, what is not saved is lost with the process. */
   readonly spoolDir: string | undefined;
-  /** How long a stop may take, in ms. */
+  /** How long the relay goes on after a signal, not ready, until proxies send nobody any more, in ms. */
+  readonly prestopMs: number;
+  /** How long a stop may take after that, in ms. */
   readonly drainMs: number;
   readonly maxFrameBytes: number;
   /** Members of the core's room configuration; tests shorten its delays. */
@@ -68,12 +70,21 @@ export function readConfig(read: (name: string) => string | undefined): Config {
     host,
     port: take("RELAY_PORT", wholeNumber(0, 65_535), 8788),
     spoolDir: read("RELAY_SPOOL_DIR")?.trim() || undefined,
+    prestopMs: take("RELAY_PRESTOP_MS", wholeNumber(0, 600_000), 0),
     drainMs: take("RELAY_DRAIN_MS", wholeNumber(1_000, 600_000), 4_500),
     maxFrameBytes: take("RELAY_MAX_FRAME_BYTES", wholeNumber(1_024, MAX_FRAME_BYTES), MAX_FRAME_BYTES),
     room: take("RELAY_ROOM_CONFIG", parseObject, {}),
     metrics: take("RELAY_METRICS", onOrOff, true),
     dev: take("RELAY_DEV_MODE", (text) => zeroOrOne(text) && onLoopback(host), false),
   };
+  const window = take("RELAY_TERMINATION_MS", wholeNumber(1_000, 3_600_000), Infinity);
+  if (config.prestopMs + config.drainMs >= window) {
+    problems.push(
+      `RELAY_TERMINATION_MS must be more than RELAY_PRESTOP_MS and RELAY_DRAIN_MS together, which are ${
+        config.prestopMs + config.drainMs
+      } ms: the supervisor would kill the relay in the middle of its stop`,
+    );
+  }
   if (problems.length > 0) throw new ConfigError(problems);
   return config;
 }

@@ -43,6 +43,15 @@ Deno.test("three variables are enough, the rest has defaults", () => {
   );
 });
 
+Deno.test("B.56 the windows of a stop have to fit into what the supervisor waits", () => {
+  const windows = { RELAY_PRESTOP_MS: "5000", RELAY_DRAIN_MS: "4000" };
+  assert.deepEqual(problems({ ...windows, RELAY_TERMINATION_MS: "10000" }), []);
+  assert.deepEqual(problems({ ...windows, RELAY_TERMINATION_MS: "9000" }), [
+    "RELAY_TERMINATION_MS must be more than RELAY_PRESTOP_MS and RELAY_DRAIN_MS together, which are 9000 ms: the supervisor would kill the relay in the middle of its stop",
+  ]);
+  assert.deepEqual(problems(windows), [], "it is not checked when it is not told");
+});
+
 Deno.test("all problems are named at once, by variable, and no value is quoted", () => {
   const found = problems({
     RELAY_API_URL: "https://ann:hunter2@api.example.com",

@@ -11,7 +11,7 @@ export { Gate, problem, problemStatus, Room as Core, StoredDocument } from "./wa
 /** What `Core.next` says is to be done; the getters that hold its values are named with each. */
 export const Action = {
   None: 0,
-  /** Send the frame that was just handed in, as it came: `to`. */
+  /** Send the frame that was just handed in, as it came. `to` names one receiver after the other, then 0. */
   SendInput: 1,
   /** Send a binary frame: `to`, `bytes`. */
   SendBytes: 2,
@@ -31,6 +31,8 @@ export const Action = {
   Keep: 9,
   /** Forget a document's updates in the spool up to `number`: `message`. */
   Release: 10,
+  /** Call `spool` soon: something waits for it. */
+  Spool: 11,
 } as const;
 
 /** One update with the effect of several. Throws for bytes that are no updates. */

@@ -21,7 +21,7 @@ export interface HandlerParts {
   readonly host: RoomHost;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Why nobody should be sent here, or undefined. */
+  /** Why nobody is let in, or undefined. */
   readonly unready: () => string | undefined;
   /** The text of `/metrics`; undefined when it is off. */
   readonly metricsText: (() => string) | undefined;
@@ -66,7 +66,7 @@ export class Handler {
     if (path === "/healthz") return () => Response.json({ status: "ok" }, { headers: NO_STORE });
     if (path === "/readyz") {
       return () => {
-        const cause = unready();
+        const cause = unready() ?? (host.isLeaving ? STOPPING : undefined);
         return cause === undefined
           ? Response.json({ status: "ok" }, { headers: NO_STORE })
           : refuse("storage_unavailable", cause);
@@ -171,6 +171,9 @@ function pairs(flat: readonly string[]): [string, string][] {
     index % 2 === 0 ? [[name, flat[index + 1] ?? ""] as [string, string]] : []
   );
 }
+
+/** Why `/readyz` is 503 at the end. */
+export const STOPPING = "The relay is stopping.";
 
 const NO_STORE = { "cache-control": "no-store" };
 

@@ -23,9 +23,17 @@ async function main(): Promise<void> {
     let signalledAt = 0;
     const stop = async (code: number) => {
       isStopping = true;
+      if (code === EXIT.stopped) await relay.leave();
       // A window is a promise to whoever runs this, also when something in it hangs.
       setTimeout(() => Deno.exit(code || EXIT.failed), config.drainMs);
-      await relay.stop();
+      try {
+        await relay.stop();
+      } catch (error) {
+        for (const cause of error instanceof AggregateError ? error.errors : [error]) {
+          log.error("stop_failed", { cause: messageOf(cause) });
+        }
+        Deno.exit(code || EXIT.failed);
+      }
       Deno.exit(code);
     };
     const relay = await startRelay(config, log, (cause) => {

@@ -8,7 +8,7 @@ import { ApiClient } from "./api_client.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { Core, Gate, mergeUpdates } from "./core.ts";
 import { drain } from "./drain.ts";
-import { Handler } from "./handler.ts";
+import { Handler, STOPPING } from "./handler.ts";
 import { ALONE_AFTER, SPOOL_RETRY } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import { LoopDelay, Metrics, renderMetrics } from "./metrics.ts";
@@ -23,7 +23,9 @@ import { createVerifier, type Verifier } from "./verify.ts";
 export interface Relay {
   readonly port: number;
   readonly metrics: Metrics;
-  /** Ends it in order, within the configured window. */
+  /** Tells proxies that the relay is about to stop, and goes on for as long as they need. */
+  leave(): Promise<void>;
+  /** Ends it in order, within the configured window. Rejects with all that failed, after all of it was tried. */
   stop(): Promise<void>;
   /** Writes what the spool has gathered, before an exit at once. */
   flushSpool(): void;
@@ -77,18 +79,23 @@ export async function startRelay(
     host,
     metrics,
     log,
-    unready: () => host.isDraining ? "The relay is stopping." : spooling.problem,
+    unready: () => host.isDraining ? STOPPING : spooling.problem,
     metricsText: config.metrics ? () => renderMetrics(config.label, metrics, gauges()) : undefined,
     dev: config.dev,
   });
   const serving = { hostname: config.host, port: config.port, onListen: () => {} };
   const server = Deno.serve(serving, (request) => handler.handle(request));
+  const leave = async () => {
+    host.isLeaving = true;
+    if (config.prestopMs > 0) log.info("leaving", { window_ms: config.prestopMs });
+    await new Promise((settle) => setTimeout(settle, config.prestopMs));
+  };
   const stop = async () => {
     spooling.giveUp();
-    await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
     loop.stop();
+    await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
   };
-  return { port: server.addr.port, metrics, stop, flushSpool: () => void host.spool?.flush() };
+  return { port: server.addr.port, metrics, leave, stop, flushSpool: () => void host.spool?.flush() };
 }
 
 /** Makes what the configuration describes, or throws one error about everything that is wrong. */

@@ -14,7 +14,7 @@ import { MAX_TIMER, QUEUED_WORTH_TELLING } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Parting } from "./parting.ts";
-import type { Spool } from "./spool.ts";
+import type { Spool, SpoolSource } from "./spool.ts";
 import type { Storage, StoreError } from "./storage.ts";
 
 /** What all rooms of the process share. */
@@ -44,7 +44,7 @@ export interface RoomOwner {
 type Data = string | ArrayBuffer | Uint8Array<ArrayBuffer>;
 
 /** A live workspace. */
-export class Room {
+export class Room implements SpoolSource {
   /** Whether the API said that the workspace is there. */
   isKnown = false;
   /** Another one after each construction, so that a test can tell whether the room was built anew. */
@@ -135,7 +135,7 @@ export class Room {
     } else if (typeof data === "string") {
       this.#run((core, now) => core.text(id, data, now));
     } else {
-      this.#run((core, now) => core.frame(id, new Uint8Array(data), now), data);
+      this.#frame(id, data);
     }
   }
 
@@ -146,16 +146,23 @@ export class Room {
     this.#run((core, now) => core.close(id, now));
   }
 
-  /** Hands an event to the core and does what it asks. `input` is the frame just handed in. */
-  #run<T>(event: (core: Core, now: number) => T, input?: ArrayBuffer): T | undefined {
+  /** `#run` for the event that there are most of: it makes no closure. */
+  #frame(id: number, data: ArrayBuffer): void {
+    if (this.#isOver) return;
+    try {
+      this.#core.frame(id, new Uint8Array(data), Date.now());
+      this.#settle(data);
+    } catch (error) {
+      this.#trap(error);
+    }
+  }
+
+  /** Hands an event to the core and does what it asks. */
+  #run<T>(event: (core: Core, now: number) => T): T | undefined {
     if (this.#isOver) return undefined;
     try {
       const result = event(this.#core, Date.now());
-      for (let action = this.#core.next(); action !== Action.None; action = this.#core.next()) {
-        this.#perform(action, input);
-      }
-      if (this.#core.isIdle()) this.#end();
-      else this.#arm();
+      this.#settle(undefined);
       return result;
     } catch (error) {
       this.#trap(error);
@@ -163,21 +170,30 @@ export class Room {
     }
   }
 
+  /** Does what the core asks after an event. `input` is the frame that was it. */
+  #settle(input: ArrayBuffer | undefined): void {
+    const core = this.#core;
+    for (let action = core.next(); action !== Action.None; action = core.next()) this.#perform(action, input);
+    // A room with a connection is not idle; the core need not be asked after every frame.
+    if (this.#sockets.size === 0 && core.isIdle()) this.#end();
+    else this.#arm();
+  }
+
   #perform(action: number, input: ArrayBuffer | undefined): void {
     const core = this.#core;
     switch (action) {
       case Action.SendInput:
         // The very buffer that came in goes out again, without a copy.
-        if (input) this.#send(core.to(), input, input.byteLength);
+        if (input) this.#send(input, input.byteLength);
         break;
       case Action.SendBytes: {
         const bytes = core.bytes() as Uint8Array<ArrayBuffer>;
-        this.#send(core.to(), bytes, bytes.length);
+        this.#send(bytes, bytes.length);
         break;
       }
       case Action.SendText: {
         const text = core.message();
-        this.#send(core.to(), text, text.length);
+        this.#send(text, text.length);
         break;
       }
       case Action.Close:
@@ -195,6 +211,9 @@ export class Room {
       case Action.Lease:
         this.#follow(core.number() > 0);
         break;
+      case Action.Spool:
+        this.#spool?.gather(this);
+        break;
       case Action.Keep:
         this.#keep();
         break;
@@ -204,10 +223,10 @@ export class Room {
     }
   }
 
-  /** Sends a frame to several sockets. One that is closing fails alone (R05). */
-  #send(to: Uint32Array, data: Data, length: number): void {
+  /** Sends a frame to its receivers. One that is closing fails alone (R05). */
+  #send(data: Data, length: number): void {
     const { metrics } = this.#parts;
-    for (const id of to) {
+    for (let id = this.#core.to(); id !== 0; id = this.#core.to()) {
       const socket = this.#sockets.get(id);
       if (socket?.readyState !== WebSocket.OPEN) continue;
       try {
@@ -263,6 +282,11 @@ export class Room {
     });
   }
 
+  /** The spool takes what came in since it last did. */
+  spool(): void {
+    this.#run((core) => core.spool());
+  }
+
   #keep(): void {
     const core = this.#core;
     this.#spool?.keep({
@@ -300,12 +324,11 @@ export class Room {
   /** One timer, for the earliest thing that is due. */
   #arm(): void {
     const at = this.#core.timeoutAt();
-    if (at === this.#timer?.at) return;
+    // An earlier timer than needed fires for nothing once; moving it with every frame costs more.
+    if (this.#timer && this.#timer.at <= at) return;
     clearTimeout(this.#timer?.id);
-    if (at === undefined) {
-      this.#timer = undefined;
-      return;
-    }
+    this.#timer = undefined;
+    if (at === Infinity) return;
     const fire = () => {
       this.#timer = undefined;
       this.#run((core, now) => core.timeout(now));

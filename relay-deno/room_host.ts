@@ -41,6 +41,8 @@ export interface HostLimits {
 export class RoomHost implements RoomOwner {
   /** Set once, when it is open: rooms made from then on use it. */
   spool: Spool | undefined;
+  /** The relay will stop soon: proxies are told to send nobody any more, who comes is let in. */
+  isLeaving = false;
   /** Nobody is let in any more. */
   isDraining = false;
   readonly #parts: HostParts;

@@ -1,9 +1,9 @@
 /**
  * The spool: updates that were accepted and are not saved yet, on a disk of the relay's own (D6).
  *
- * It owns one SQLite file, which no second process may open. Writing gathers for a moment and is
- * then one transaction that survives a crash of the process and of the machine. It must not decide
- * what is saved: rooms say so, and for rows of earlier runs {@link SpoolDrain} does.
+ * It owns one SQLite file, which no second process may open. Rooms gather for a moment; what they have
+ * is then written as one transaction that survives a crash of the process and of the machine. It must
+ * not decide what is saved: rooms say so, and for rows of earlier runs {@link SpoolDrain} does.
  *
  * @module
  */
@@ -11,6 +11,12 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { SPOOL_BATCH, SPOOL_PAGE, SPOOL_RETRY } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
+
+/** A room with something to keep. */
+export interface SpoolSource {
+  /** Calls {@link Spool.keep} with it. */
+  spool(): void;
+}
 
 /** An update to keep. */
 export interface KeptUpdate {
@@ -62,6 +68,7 @@ export class Spool {
   readonly #insert: StatementSync;
   readonly #release: StatementSync;
   readonly #log: Log;
+  readonly #sources = new Set<SpoolSource>();
   #steps: Step[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #isClosed = false;
@@ -79,6 +86,12 @@ export class Spool {
     this.#release = this.#database.prepare(
       "DELETE FROM updates WHERE run = ? AND room = ? AND workspace = ? AND document = ? AND number <= ?",
     );
+  }
+
+  /** Asks a room for what it has, a moment later. */
+  gather(source: SpoolSource): void {
+    this.#sources.add(source);
+    this.#wake();
   }
 
   /** Keeps an update until it is released. It is on the disk a moment later. */
@@ -106,6 +119,13 @@ export class Spool {
 
   /** Writes what has gathered. What cannot be written stays and is tried again. */
   flush(): boolean {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const source of [...this.#sources]) {
+      this.#sources.delete(source);
+      source.spool();
+    }
+    // What rooms gave is written now, not a moment later.
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#steps.length === 0) return true;
@@ -194,7 +214,11 @@ export class Spool {
     // At the end of the process rooms still hear of what was saved.
     if (this.#isClosed) return;
     this.#steps.push(step);
-    this.#timer ??= setTimeout(() => this.flush(), SPOOL_BATCH);
+    this.#wake();
+  }
+
+  #wake(): void {
+    if (!this.#isClosed) this.#timer ??= setTimeout(() => this.flush(), SPOOL_BATCH);
   }
 
   #write(step: Step): void {

@@ -47,6 +47,27 @@ inFolder("D6 the next run finds what was kept and not released, in order", (fold
   assert.deepEqual(leftIn(folder), [[3, 4, 5]]);
 });
 
+inFolder("a room that has something is asked once a batch, and before the end", (folder) => {
+  const spool = new Spool(folder, log);
+  let [asked, next] = [0, 1];
+  const room = {
+    spool: () => {
+      asked += 1;
+      spool.keep(kept(next++));
+    },
+  };
+  spool.gather(room);
+  spool.gather(room);
+  assert.equal(asked, 0);
+  spool.flush();
+  spool.flush();
+  assert.equal(asked, 1);
+  spool.gather(room);
+  spool.close();
+  spool.gather(room);
+  assert.deepEqual([asked, leftIn(folder)], [2, [[1, 2]]]);
+});
+
 inFolder("what is released before it is written is never written", (folder) => {
   const spool = new Spool(folder, log);
   spool.keep(kept(1));

@@ -10,24 +10,26 @@
 //! - [`room`]: the state machine of one workspace on one relay.
 //! - [`feed`]: the change feed: cursors, the SSE text, the state machine of a stream.
 //! - [`api`]: HTTP decisions: routes, problems, tokens.
+//! - [`mcp`]: the Model Context Protocol, as calls of the API.
 //!
 //! The shells are thin loops around it:
 //!
 //! - `edge` (feature `edge`): the Cloudflare Worker and its Durable Object.
 //! - `relay_deno` (feature `relay-deno`): the facade that the Deno relay loads.
 //!
-//! - `document_module` (feature `documents`): the facade of the Worker's second WASM module.
+//! - `lazy_module` (feature `lazy`): the facade of the Worker's second WASM module.
 //!
 //! `docs/ARCHITECTURE.md` says who may use whom; `cargo xtask test` checks it.
 
 pub mod api;
 pub mod document;
 pub mod feed;
+pub mod mcp;
 pub mod protocol;
 pub mod room;
 
-#[cfg(feature = "documents")]
-pub mod document_module;
+#[cfg(feature = "lazy")]
+pub mod lazy_module;
 
 #[cfg(feature = "edge")]
 pub mod edge;

@@ -90,8 +90,8 @@ function workerOptions(config, { host, port, dataDir, vars, entry, without = [] 
     rootPath: build,
     modules: [
       ...wrapper,
-      ...["index.js", "worker.js", "openapi.js", "documents_bg.js"].map((name) => ({ type: "ESModule", path: join(build, name) })),
-      ...["index_bg.wasm", "documents_bg.wasm"].map((name) => ({ type: "CompiledWasm", path: join(build, name) })),
+      ...["index.js", "worker.js", "openapi.js", "mcp-tools.js", "lazy_bg.js"].map((name) => ({ type: "ESModule", path: join(build, name) })),
+      ...["index_bg.wasm", "lazy_bg.wasm"].map((name) => ({ type: "CompiledWasm", path: join(build, name) })),
     ],
     compatibilityDate: config.compatibility_date,
     compatibilityFlags: config.compatibility_flags,

@@ -45,6 +45,16 @@ pub fn negotiate(accept: Option<&str>) -> Result<Representation, Problem> {
     best.map(|(_, _, shown)| shown).ok_or_else(|| ProblemCode::NotAcceptable.into())
 }
 
+/// Whether the client takes JSON: it says so, by name or by a wildcard, or says nothing.
+#[must_use]
+pub fn takes_json(accept: Option<&str>) -> bool {
+    let Some(header) = accept.filter(|header| !header.trim().is_empty()) else { return true };
+    let [.., json] = &OFFERS;
+    let ranges = header.split(',').filter_map(Range::parse);
+    let decisive = ranges.filter(|range| range.precision(json).is_some()).max_by_key(|r| r.precision(json));
+    decisive.is_some_and(|range| range.q > 0)
+}
+
 /// A media type that a document has, in the order in which the server prefers them.
 struct Offer {
     kind: &'static str,

@@ -49,6 +49,18 @@ impl Actor {
         }
     }
 
+    /// The workspaces that the token names, in the order of their ids. Those that only `*` covers are
+    /// not known here.
+    pub fn workspaces(&self) -> impl Iterator<Item = &str> {
+        self.roles.keys().map(String::as_str).filter(|id| *id != EVERY_WORKSPACE)
+    }
+
+    /// Whether the token is for exactly one workspace, which then need not be named.
+    #[must_use]
+    pub fn is_for_one(&self) -> bool {
+        self.roles.len() == 1 && !self.roles.contains_key(EVERY_WORKSPACE)
+    }
+
     /// Who a change is by: the caller, or for a service the author that it names. A relay saves what
     /// others wrote.
     ///
@@ -363,6 +375,16 @@ mod tests {
         let refused = actor.require(&workspace("w1"), Role::Editor).unwrap_err();
         assert_eq!(refused.status(), 403);
         assert!(Role::Viewer < Role::Editor && Role::Editor < Role::Owner);
+    }
+
+    #[test]
+    fn a_workspace_need_not_be_named_when_the_token_has_exactly_one() {
+        assert!(actor(&[("w1", Role::Viewer)]).is_for_one());
+        for several in [&[][..], &[("*", Role::Owner)], &[("w1", Role::Viewer), ("*", Role::Viewer)]] {
+            assert!(!actor(several).is_for_one());
+        }
+        let actor = actor(&[("w2", Role::Viewer), ("*", Role::Viewer), ("w1", Role::Owner)]);
+        assert_eq!(actor.workspaces().collect::<Vec<_>>(), ["w1", "w2"]);
     }
 
     #[test]

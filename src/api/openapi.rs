@@ -68,6 +68,7 @@ mod tests {
             Route::ListPresence(id()),
             Route::ListRelays,
             Route::ListSignals(id()),
+            Route::Mcp,
             Route::MintToken(id()),
             Route::MoveNode(id(), path()),
             Route::OpenApi,
@@ -100,6 +101,7 @@ mod tests {
                 | Route::ListPresence(_)
                 | Route::ListRelays
                 | Route::ListSignals(_)
+                | Route::Mcp
                 | Route::MintToken(_)
                 | Route::MoveNode(..)
                 | Route::OpenApi

@@ -138,32 +138,40 @@ impl Problem {
 }
 
 impl Problem {
-    /// The problem for the other module of the Worker, see [`Problem::from_wire`].
+    /// The problem for the other module of the Worker: its body, in which the clock has a member.
     #[must_use]
     pub fn to_wire(&self) -> String {
-        let extra: Map<String, Value> =
-            self.extra.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        serde_json::json!({
-            "code": self.code.info().name, "detail": self.detail, "extra": extra, "clock": self.clock,
-        })
-        .to_string()
+        match self.clock {
+            Some(clock) => self.clone().with(CLOCK_ON_WIRE, clock).body(),
+            None => self.body(),
+        }
     }
 
-    /// The problem that [`Problem::to_wire`] wrote; an internal one for anything else.
+    /// The problem that [`Problem::to_wire`] or [`Problem::body`] wrote; an internal one for anything else.
     #[must_use]
     pub fn from_wire(text: &str) -> Self {
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        let name = value.get("code").and_then(Value::as_str);
+        let Ok(Value::Object(members)) = serde_json::from_str(text) else {
+            return Self::new(ProblemCode::Internal);
+        };
+        let name = members.get("code").and_then(Value::as_str);
         let code = ProblemCode::ALL.iter().find(|code| Some(code.info().name) == name);
         let mut problem = Self::new(code.copied().unwrap_or(ProblemCode::Internal));
-        problem.detail = value.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned();
-        problem.clock = value.get("clock").and_then(Value::as_u64);
-        for (name, value) in value.get("extra").and_then(Value::as_object).into_iter().flatten() {
-            problem.extra.insert(name.clone(), value.clone());
+        problem.detail = members.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned();
+        problem.clock = members.get(CLOCK_ON_WIRE).and_then(Value::as_u64);
+        for (name, value) in &members {
+            if !NOT_EXTRA.contains(&name.as_str()) {
+                problem.extra.insert(name.clone(), value.clone());
+            }
         }
         problem
     }
 }
+
+/// The members that every problem has a field or its code for.
+const NOT_EXTRA: [&str; 6] = ["code", CLOCK_ON_WIRE, "detail", "status", "title", "type"];
+
+/// The clock, which a response has as its `ETag`.
+const CLOCK_ON_WIRE: &str = "etag";
 
 impl From<ProblemCode> for Problem {
     fn from(code: ProblemCode) -> Self {
@@ -275,8 +283,8 @@ problem_codes! {
         "The address exists and does not take this method.",
         "Use one of the methods in `Allow`.";
     NotAcceptable "not_acceptable" 406 "Not acceptable",
-        "The document cannot be shown as any type in `Accept`.",
-        "Ask for `application/octet-stream`, `text/plain` or `application/json`.";
+        "What was asked for cannot be shown as any type in `Accept`.",
+        "Documents have `application/octet-stream`, `text/plain` and `application/json`, MCP has `application/json`.";
     EpochChanged "epoch_changed" 409 "Epoch changed",
         "The document was replaced, or deleted and made again, since the epoch that the request names.",
         "Load the document anew; keep the old copy apart, never merge it.";
@@ -375,6 +383,7 @@ mod tests {
             Problem::because(ProblemCode::StaleBase, "no").with("index", 3).with("epoch", Value::Null);
         problem.clock = Some(7);
         assert_eq!(Problem::from_wire(&problem.to_wire()), problem);
+        assert_eq!(Problem::from_wire(&problem.body()), Problem { clock: None, ..problem });
         assert_eq!(Problem::from_wire("{").code, ProblemCode::Internal);
     }
 

@@ -38,6 +38,8 @@ pub enum Route {
     ListSignals(WorkspaceId),
     /// `GET /api/relays`: what clients reported of relays.
     ListRelays,
+    /// `POST /mcp`: the Model Context Protocol.
+    Mcp,
     /// `POST /api/workspaces/:id/tokens`
     MintToken(WorkspaceId),
     /// `POST /api/workspaces/:id/nodes/<path>/move`
@@ -90,6 +92,7 @@ impl Route {
             Self::ListPresence(_) => "listPresence",
             Self::ListRelays => "listRelays",
             Self::ListSignals(_) => "listSignals",
+            Self::Mcp => "mcp",
             Self::MintToken(_) => "mintToken",
             Self::MoveNode(..) => "moveNode",
             Self::OpenApi => "openapi",
@@ -123,6 +126,7 @@ impl Route {
             Self::CreateWorkspace
             | Self::Health
             | Self::ListRelays
+            | Self::Mcp
             | Self::OpenApi
             | Self::Ready
             | Self::ReportTelemetry => None,
@@ -192,6 +196,7 @@ enum Resource {
     /// An address that ends in `/edits` or `/updates`: a document of that name, or these of another.
     DocumentOr(Part, WorkspaceId, Result<NodePath, Problem>, NodePath),
     Health,
+    Mcp,
     Node(WorkspaceId, NodePath),
     /// An address that ends in `/move`: a node of that name, or the move of another.
     NodeOrMove(WorkspaceId, Result<NodePath, Problem>, NodePath),
@@ -216,6 +221,7 @@ impl Resource {
         let segments: Vec<&str> = relative.split('/').collect();
         Ok(match segments.as_slice() {
             ["healthz"] => Self::Health,
+            ["mcp"] => Self::Mcp,
             ["readyz"] => Self::Ready,
             ["api", "openapi.json"] => Self::OpenApi,
             ["api", "relays"] => Self::Relays,
@@ -298,6 +304,7 @@ impl Resource {
             ("GET", Self::Signals(id)) => Route::ListSignals(id.clone()),
             ("POST", Self::Signals(id)) => Route::SendSignal(id.clone()),
             ("POST", Self::Tokens(id)) => Route::MintToken(id.clone()),
+            ("POST", Self::Mcp) => Route::Mcp,
             ("GET", Self::Health) => Route::Health,
             ("GET", Self::Ready) => Route::Ready,
             ("GET", Self::OpenApi) => Route::OpenApi,
@@ -322,7 +329,7 @@ impl Resource {
             Self::DocumentOr(..) => "GET, PUT, POST",
             Self::NodeOrMove(..) => "GET, PUT, PATCH, DELETE, POST",
             Self::Node(..) => "GET, PUT, PATCH, DELETE",
-            Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
+            Self::Mcp | Self::Ops(_) | Self::Telemetry | Self::Tokens(_) | Self::Workspaces => "POST",
             Self::Presence(_) => "GET, PUT, DELETE",
             Self::Signals(_) => "GET, POST",
             Self::Workspace(_) => "GET, DELETE",
@@ -376,6 +383,7 @@ mod tests {
             ("POST", "/api/workspaces/w-1/p2p/signal", Route::SendSignal(w())),
             ("GET", "/api/workspaces/w-1/p2p/signal?peer=b", Route::ListSignals(w())),
             ("POST", "/api/telemetry", Route::ReportTelemetry),
+            ("POST", "/mcp", Route::Mcp),
             ("GET", "/api/relays", Route::ListRelays),
             ("GET", "/healthz", Route::Health),
             ("GET", "/readyz", Route::Ready),
@@ -424,6 +432,7 @@ mod tests {
         assert_eq!(allow("POST", "/api/workspaces/w/nodes/a"), Some("GET, PUT, PATCH, DELETE"));
         assert_eq!(allow("GET", "/api/workspaces"), Some("POST"));
         assert_eq!(allow("get", "/healthz"), Some("GET"));
+        assert_eq!((allow("GET", "/mcp"), allow("DELETE", "/mcp")), (Some("POST"), Some("POST")));
         assert_eq!(allow("POST", "/ws/a"), Some("GET"));
         assert_eq!(allow("POST", "/api/workspaces/w/docs/a"), Some("GET, PUT"));
         assert_eq!(allow("PATCH", "/api/workspaces/w/docs/a/updates"), Some("GET, PUT, POST"));
@@ -482,5 +491,6 @@ mod tests {
         for closed in ["/api/relays", "/api/workspaces/w", "/api/workspaces/w/changes/stream"] {
             assert!(route("GET", closed).unwrap().needs_api_token(), "{closed}");
         }
+        assert!(route("POST", "/mcp").unwrap().needs_api_token());
     }
 }

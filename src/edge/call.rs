@@ -43,6 +43,12 @@ impl<'a> Call<'a> {
         Ok(Self { env, context, config, query: Query::parse(query)?, authorization, actor })
     }
 
+    /// A call that this one consists of: the same caller with another query.
+    pub fn within(&self, query: Query) -> Self {
+        let Self { env, context, config, .. } = *self;
+        Self { env, context, config, query, authorization: None, actor: self.actor.clone() }
+    }
+
     /// Finds out who calls, for the handlers that ask. None of them has to wait for it then.
     pub async fn authenticate(&mut self) {
         self.actor = match bearer(self.authorization.as_deref()) {

@@ -12,7 +12,7 @@ use super::nodes::{replay, retried};
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, op_key, storage};
 use super::workspaces::absent;
-use super::{clock, document_module};
+use super::{clock, lazy_module};
 use crate::api::accept::{DocumentFormat, negotiate};
 use crate::api::auth::AUTHOR_HEADER;
 use crate::api::idempotency::body_hash;
@@ -43,20 +43,23 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
     }
     let db = call.db()?;
     let after = since.unwrap_or(0);
-    let stored =
-        db.document(workspace.as_str(), path.as_str(), after).await.map_err(|error| storage(&error))?;
-    let Some(stored) = stored else { return Err(absent(&db, workspace).await) };
+    let stored = db.document_and_head(workspace.as_str(), path.as_str(), after).await;
+    let Some((stored, head)) = stored.map_err(|error| storage(&error))? else {
+        return Err(absent(&db, workspace).await);
+    };
     let Some(epoch) = stored.epoch else {
         return Err(match db.node(workspace.as_str(), path.as_str()).await {
-            Ok(Some(Some(_))) => Problem::new(ProblemCode::WrongNodeKind),
+            // A document that is here now was made since: when it was read there was none.
+            Ok(Some(Some(node))) if node.kind != "document" => Problem::new(ProblemCode::WrongNodeKind),
             _ => Problem::new(ProblemCode::NodeNotFound),
         });
     };
-    let (clock, epoch) = (etag(stored.clock), epoch.to_string());
+    let (clock, epoch, head) = (etag(stored.clock), epoch.to_string(), head.to_string());
     let fields = [
         ("Content-Type", shown.content_type),
         ("ETag", clock.as_str()),
         ("Yrelay-Epoch", epoch.as_str()),
+        ("Yrelay-Head", head.as_str()),
         ("Cache-Control", "no-store"),
         ("Vary", "Accept"),
     ];
@@ -71,8 +74,8 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
             Some(vector) => checkpoint::diff(&whole, vector).map_err(|error| unreadable(&error))?,
             None => whole,
         },
-        DocumentFormat::Text => document_module::show_text(&whole, root)?,
-        DocumentFormat::Json => document_module::show_json(&whole, root)?,
+        DocumentFormat::Text => lazy_module::show_text(&whole, root)?,
+        DocumentFormat::Json => lazy_module::show_json(&whole, root)?,
     };
     Ok(ResponseBuilder::new().with_headers(headers(&fields)).fixed(bytes))
 }

@@ -7,8 +7,8 @@ use super::clock;
 use super::db::documents::{Append, AppendedUpdate};
 use super::db::log::{Guard, Replay};
 use super::db::{Db, DbError};
-use super::document_module::{self, Edited};
 use super::documents::{announce, answered, refused, store};
+use super::lazy_module::{self, Edited};
 use super::nodes::replay;
 use super::respond::{self, Answer, body, header, op_key, storage};
 use super::workspaces::absent;
@@ -34,7 +34,7 @@ pub async fn edit_document(
     let actor = call.authorize(workspace, Role::Editor)?;
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
     let bytes = body(request, MAX_BODY_BYTES).await?;
-    document_module::check_edits(&bytes)?;
+    lazy_module::check_edits(&bytes)?;
     let key = op_key(request, &actor, workspace, ("POST", &format!("{}/edits", path.as_str())))?;
     let edits = Edits {
         call,
@@ -123,11 +123,9 @@ impl Edits<'_> {
         let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
         let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
         // A base that is not met is told with the epoch, too.
-        document_module::edit(&self.body, &parts, stored.clock, client).map_err(|problem| {
-            match problem.code {
-                ProblemCode::StaleBase => problem.with("epoch", stored.epoch),
-                _ => problem,
-            }
+        lazy_module::edit(&self.body, &parts, stored.clock, client).map_err(|problem| match problem.code {
+            ProblemCode::StaleBase => problem.with("epoch", stored.epoch),
+            _ => problem,
         })
     }
 
@@ -209,7 +207,7 @@ pub async fn replace_document(
     let hash = body_hash(&bytes);
     let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
     let update =
-        document_module::replacement(content_type.as_deref(), &bytes, call.query.value("root")?, client)?;
+        lazy_module::replacement(content_type.as_deref(), &bytes, call.query.value("root")?, client)?;
     let epoch = call.query.epoch()?;
     let key = op_key(request, &actor, workspace, ("PUT", &format!("docs/{}", path.as_str())))?;
     let db = call.db()?;

@@ -1,13 +1,14 @@
-// The Worker's entry: the Worker itself, and the module that shows and edits documents, which is
-// instantiated when the first request needs it.
-import * as glue from "./documents_bg.js";
-import module from "./documents_bg.wasm";
+// The Worker's entry: the Worker itself, and beside it the module that shows and edits documents and
+// reads requests of MCP, which is instantiated when the first request needs it.
+import * as glue from "./lazy_bg.js";
+import module from "./lazy_bg.wasm";
+import mcpTools from "./mcp-tools.js";
 import openapi from "./openapi.js";
 
 let ready = false;
 
 function start() {
-  const { exports } = new WebAssembly.Instance(module, { "./documents_bg.js": glue });
+  const { exports } = new WebAssembly.Instance(module, { "./lazy_bg.js": glue });
   glue.__wbg_set_wasm(exports);
   exports.__wbindgen_start?.();
   ready = true;
@@ -18,9 +19,31 @@ const lazily = (name) => (...args) => {
   return glue[name](...args);
 };
 
-// Named in src/edge/document_module.rs and src/edge/openapi.rs.
-globalThis.yrelayDocuments = Object.fromEntries(["showText", "showJson", "checkEdits", "edit", "replacement"].map((name) => [name, lazily(name)]));
-globalThis.yrelayDocuments.openapi = () => openapi;
+// One step of a request of MCP: takes what the call before answered, and gives the next call, when it is
+// time for it, or the response.
+async function stepMcp(request, answer) {
+  if (answer) request.handleAnswer(answer.ok, answer.headers, await answer.text(), Date.now());
+  const response = request.response();
+  if (response) {
+    // Its memory is the module's, which the collector does not see.
+    request.free();
+    return response;
+  }
+  const pause = request.afterMs;
+  if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+  return request.call();
+}
+
+const functions = ["showText", "showJson", "checkEdits", "edit", "replacement"].map((name) => [name, lazily(name)]);
+
+// Named in src/edge/lazy_module.rs, src/edge/openapi.rs and src/lazy_module/mcp.rs.
+globalThis.yrelayLazy = {
+  ...Object.fromEntries(functions),
+  mcpTools: () => mcpTools,
+  openapi: () => openapi,
+  openMcp: (...args) => lazily("openMcp")(...args, Date.now()),
+  stepMcp,
+};
 
 export * from "./worker.js";
 export { default } from "./worker.js";

@@ -11,11 +11,12 @@ mod compaction;
 mod config;
 mod crypto;
 mod db;
-mod document_module;
 mod documents;
 mod edits;
 mod guard;
 mod issuer;
+mod lazy_module;
+mod mcp;
 mod moves;
 mod nodes;
 mod notify;
@@ -139,6 +140,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::ListPresence(workspace) => presence::list(call, &workspace).await,
         Route::ListSignals(workspace) => signal::list(call, &workspace).await,
         Route::ListRelays => telemetry::relays(call).await,
+        Route::Mcp => mcp::serve(call, request).await,
         Route::ListNodes(workspace) => nodes::list(call, &workspace).await,
         Route::MintToken(workspace) => workspaces::mint(call, request, &workspace).await,
         Route::MoveNode(workspace, path) => moves::move_node(call, request, &workspace, &path).await,

@@ -32,12 +32,13 @@ pub async fn read(call: &Call<'_>, request: &Request, workspace: &WorkspaceId, p
         Some(None) => return Err(Problem::new(ProblemCode::NodeNotFound)),
         Some(Some(node)) => node,
     };
-    let clock = node.clock;
+    let (clock, head) = (node.clock, node.head.to_string());
     let response = if not_modified(header(request, "If-None-Match").as_deref(), clock) {
         worker::ResponseBuilder::new().with_status(304).empty()
     } else {
         respond::json(200, &resource(node))?
     };
+    let response = respond::with_header(response, "Yrelay-Head", &head);
     Ok(respond::with_header(response, "ETag", &etag(clock)))
 }
 

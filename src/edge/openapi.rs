@@ -18,6 +18,6 @@ pub fn openapi() -> Answer {
 #[wasm_bindgen]
 extern "C" {
     /// As `entry.mjs` offers it.
-    #[wasm_bindgen(js_namespace = yrelayDocuments, js_name = openapi, catch)]
+    #[wasm_bindgen(js_namespace = yrelayLazy, js_name = openapi, catch)]
     fn openapi_text() -> Result<String, JsValue>;
 }

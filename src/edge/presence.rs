@@ -25,21 +25,25 @@ use crate::api::role::Role;
 pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Viewer)?;
     let session = call.query.value("session")?.map(|text| parse_session(Some(text))).transpose()?;
-    respond::json(200, &present(call, workspace, &actor, session).await?)
+    answered(present(call, workspace, &actor, session).await?)
 }
 
-/// Who is here, as `actor` sees it.
+fn answered((list, head): (PresenceList, u64)) -> Answer {
+    Ok(respond::with_header(respond::json(200, &list)?, "Yrelay-Head", &head.to_string()))
+}
+
+/// Who is here, as `actor` sees it, and the head of the workspace.
 pub async fn present(
     call: &Call<'_>,
     workspace: &WorkspaceId,
     actor: &Actor,
     session: Option<&str>,
-) -> Result<PresenceList, Problem> {
+) -> Result<(PresenceList, u64), Problem> {
     let db = call.db()?;
     let found = db.presence(workspace.as_str(), clock::now()).await.map_err(|error| storage(&error))?;
     let Some(found) = found else { return Err(absent(&db, workspace).await) };
     let people = people(call, workspace, found.live_until).await;
-    Ok(list_presence(found.rows, people, actor, session))
+    Ok((list_presence(found.rows, people, actor, session), found.head))
 }
 
 /// `PUT …/presence`
@@ -47,7 +51,7 @@ pub async fn put(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId
     let actor = call.authorize(workspace, Role::Viewer)?;
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
     let wanted = parse_presence(&body(request, MAX_PRESENCE_BYTES).await?)?;
-    respond::json(200, &announce(call, workspace, &actor, &wanted).await?)
+    answered(announce(call, workspace, &actor, &wanted).await?)
 }
 
 /// Says that a session of `actor` is here.
@@ -56,7 +60,7 @@ pub async fn announce(
     workspace: &WorkspaceId,
     actor: &Actor,
     request: &PresenceRequest,
-) -> Result<PresenceList, Problem> {
+) -> Result<(PresenceList, u64), Problem> {
     let db = call.db()?;
     let stored = db.put_presence(whose(workspace, actor), request, clock::now()).await;
     let Some(found) = stored.map_err(|error| storage(&error))? else {
@@ -66,7 +70,7 @@ pub async fn announce(
         return Err(full(&found, actor));
     }
     let people = people(call, workspace, found.live_until).await;
-    Ok(list_presence(found.rows, people, actor, Some(&request.session)))
+    Ok((list_presence(found.rows, people, actor, Some(&request.session)), found.head))
 }
 
 /// `DELETE …/presence?session=`

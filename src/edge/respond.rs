@@ -112,7 +112,10 @@ pub fn cors(mut response: Response, config: &Config, origin: Option<&str>) -> Re
     };
     let fields = [
         ("Access-Control-Allow-Origin", origin),
-        ("Access-Control-Expose-Headers", "ETag, Idempotency-Replayed, Retry-After, Yrelay-Epoch"),
+        (
+            "Access-Control-Expose-Headers",
+            "ETag, Idempotency-Replayed, Retry-After, Yrelay-Epoch, Yrelay-Head",
+        ),
         ("Vary", "Origin"),
     ];
     for (name, value) in fields {
@@ -128,7 +131,8 @@ pub fn preflight(methods: &str) -> Response {
         ("Access-Control-Allow-Methods", methods),
         (
             "Access-Control-Allow-Headers",
-            "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID",
+            "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, \
+             MCP-Protocol-Version, Mcp-Method, Mcp-Name",
         ),
         ("Access-Control-Max-Age", "86400"),
     ];

@@ -213,7 +213,7 @@ impl Shell {
                 self.note_queued(&queued);
             }
             // A Durable Object has no spool: clients bring back what it lost.
-            Action::Keep(_) | Action::Release { .. } => {}
+            Action::Keep(_) | Action::Release { .. } | Action::Spool => {}
             Action::Lease { .. } | Action::Load { .. } | Action::Persist(_) | Action::Pull { .. } => {
                 self.spawn(room_storage::run(Rc::clone(self), action));
             }

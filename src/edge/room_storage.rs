@@ -32,7 +32,8 @@ pub async fn run(shell: Rc<Shell>, action: Action) {
         | Action::Keep(_)
         | Action::Release { .. }
         | Action::SendBinary { .. }
-        | Action::SendText { .. } => {}
+        | Action::SendText { .. }
+        | Action::Spool => {}
     }
 }
 

@@ -1,4 +1,4 @@
-//! A small map in one sorted vector.
+//! A small map in a sorted vector of keys and one of values: a search touches keys alone.
 //!
 //! A B-tree costs some 8 KB of WASM for each type of entry. What a room holds is bounded by its
 //! connections, a few hundred at most, and for that a vector is as fast.
@@ -8,12 +8,13 @@ use std::borrow::Borrow;
 /// A map for few entries. Inserting and removing move what follows; looking up is a binary search.
 #[derive(Debug)]
 pub struct SortedMap<K, V> {
-    entries: Vec<(K, V)>,
+    keys: Vec<K>,
+    values: Vec<V>,
 }
 
 impl<K, V> Default for SortedMap<K, V> {
     fn default() -> Self {
-        Self { entries: Vec::new() }
+        Self { keys: Vec::new(), values: Vec::new() }
     }
 }
 
@@ -24,7 +25,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         K: Borrow<Q>,
     {
         let index = self.find(key).ok()?;
-        self.entries.get(index).map(|(_, value)| value)
+        self.values.get(index)
     }
 
     /// The value of a key, to change.
@@ -33,7 +34,7 @@ impl<K: Ord, V> SortedMap<K, V> {
         K: Borrow<Q>,
     {
         let index = self.find(key).ok()?;
-        self.entries.get_mut(index).map(|(_, value)| value)
+        self.values.get_mut(index)
     }
 
     /// Whether a key is there.
@@ -48,11 +49,14 @@ impl<K: Ord, V> SortedMap<K, V> {
     pub fn insert(&mut self, key: K, value: V) {
         match self.find(&key) {
             Ok(index) => {
-                if let Some(entry) = self.entries.get_mut(index) {
-                    entry.1 = value;
+                if let Some(known) = self.values.get_mut(index) {
+                    *known = value;
                 }
             }
-            Err(index) => self.entries.insert(index, (key, value)),
+            Err(index) => {
+                self.keys.insert(index, key);
+                self.values.insert(index, value);
+            }
         }
     }
 
@@ -62,51 +66,52 @@ impl<K: Ord, V> SortedMap<K, V> {
         K: Borrow<Q>,
     {
         let index = self.find(key).ok()?;
-        Some(self.entries.remove(index).1)
+        self.keys.remove(index);
+        Some(self.values.remove(index))
     }
 
     /// All entries, in the order of the keys.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        self.entries.iter().map(|(key, value)| (key, value))
+        self.keys.iter().zip(&self.values)
     }
 
     /// All entries, with values to change.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
-        self.entries.iter_mut().map(|(key, value)| (&*key, value))
+        self.keys.iter().zip(&mut self.values)
     }
 
     /// All keys.
     pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.entries.iter().map(|(key, _)| key)
+        self.keys.iter()
     }
 
     /// All values.
     pub fn values(&self) -> impl Iterator<Item = &V> {
-        self.entries.iter().map(|(_, value)| value)
+        self.values.iter()
     }
 
     /// All values, to change.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.entries.iter_mut().map(|(_, value)| value)
+        self.values.iter_mut()
     }
 
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.keys.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.keys.is_empty()
     }
 
     fn find<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
     where
         K: Borrow<Q>,
     {
-        self.entries.binary_search_by(|(known, _)| known.borrow().cmp(key))
+        self.keys.binary_search_by(|known| known.borrow().cmp(key))
     }
 }
 

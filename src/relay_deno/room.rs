@@ -18,6 +18,8 @@ use crate::room::{Action, Frame, Persisted, Refusal, Room as Core, SessionInfo, 
 pub struct Room {
     core: Core,
     action: Option<Action>,
+    /// How many receivers of the action have been told.
+    told: usize,
 }
 
 #[wasm_bindgen]
@@ -29,7 +31,7 @@ impl Room {
     #[wasm_bindgen(constructor)]
     pub fn new(config: &str) -> Result<Room, JsError> {
         let config = read_config(config).map_err(|what| fault(&what))?;
-        Ok(Self { core: Core::new(config), action: None })
+        Ok(Self { core: Core::new(config), action: None, told: 0 })
     }
 
     /// Why a session is not let in, for people; undefined when it is.
@@ -126,10 +128,15 @@ impl Room {
         self.core.handle_timeout(integer(now));
     }
 
-    /// When to call `timeout`.
+    /// When to call `timeout`; infinity when nothing is due.
     #[wasm_bindgen(js_name = timeoutAt)]
-    pub fn timeout_at(&self) -> Option<f64> {
-        self.core.poll_timeout().map(|at| at as f64)
+    pub fn timeout_at(&self) -> f64 {
+        self.core.poll_timeout().map_or(f64::INFINITY, |at| at as f64)
+    }
+
+    /// The spool takes what came in (D6): each is a `Keep`.
+    pub fn spool(&mut self) {
+        self.core.handle_spool();
     }
 
     /// Everything unsaved is due now.
@@ -172,6 +179,7 @@ impl Room {
     /// Moves to the next action and returns its number, see `relay-deno/action.ts`; 0 is none.
     #[allow(clippy::should_implement_trait, reason = "JavaScript calls it, with another meaning")]
     pub fn next(&mut self) -> u32 {
+        self.told = 0;
         loop {
             self.action = self.core.poll_action();
             return match &self.action {
@@ -192,16 +200,19 @@ impl Room {
                 }
                 Some(Action::Keep(_)) => 9,
                 Some(Action::Release { .. }) => 10,
+                Some(Action::Spool) => 11,
             };
         }
     }
 
-    /// Receivers of a send.
-    pub fn to(&self) -> Vec<u32> {
-        match &self.action {
-            Some(Action::SendBinary { to, .. } | Action::SendText { to, .. }) => to.clone(),
-            _ => Vec::new(),
-        }
+    /// The next receiver of a send, until it returns 0: no list is made for the few that there are.
+    pub fn to(&mut self) -> u32 {
+        let Some(Action::SendBinary { to, .. } | Action::SendText { to, .. }) = &self.action else {
+            return 0;
+        };
+        let next = to.get(self.told).copied().unwrap_or(0);
+        self.told += 1;
+        next
     }
 
     /// The frame to send, or the update to save or keep.

@@ -24,9 +24,7 @@ pub enum Action {
         /// Why, for a person.
         reason: &'static str,
     },
-    /// Put an update that is not saved yet into the spool (D6). Only with [`RoomConfig::spool`].
-    ///
-    /// [`RoomConfig::spool`]: super::RoomConfig::spool
+    /// Put an update that is not saved yet into the spool (D6). Answers `handle_spool`.
     Keep(Keep),
     /// Set the workspace's listener lease, unless one that ends later is stored (R3); answer with
     /// `handle_lease_written`. The next one comes after the answer.
@@ -75,6 +73,11 @@ pub enum Action {
         /// What.
         text: String,
     },
+    /// Something waits for the spool (D6): call `handle_spool` soon. Said once until then. Only with
+    /// [`RoomConfig::spool`].
+    ///
+    /// [`RoomConfig::spool`]: super::RoomConfig::spool
+    Spool,
 }
 
 /// A flush of one document's pending tail.
@@ -94,7 +97,7 @@ pub struct Persist {
     pub after: u64,
 }
 
-/// An update for the spool.
+/// What of a document came in since the last time, for the spool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keep {
     /// The document's path.
@@ -103,9 +106,9 @@ pub struct Keep {
     pub epoch: Option<u64>,
     /// The Yjs update.
     pub update: Vec<u8>,
-    /// Who wrote it.
+    /// Who wrote it; the relay when it was several.
     pub actor: String,
-    /// Its number, growing within a document.
+    /// The number of the last update in it, growing within a document.
     pub number: u64,
 }
 

@@ -8,7 +8,7 @@ pub struct RoomConfig {
     /// Whether the shell hands in every change of the workspace in the order of the feed. The room
     /// then announces changes as it is told, and its own only when they come back.
     pub follows_feed: bool,
-    /// Whether the shell keeps what is not saved yet on a disk of its own (D6): the room says what.
+    /// Whether the shell keeps what is not saved yet on a disk of its own (D6).
     pub spool: bool,
     /// Longest time from the first unflushed update to its flush (D1).
     pub flush_after: u64,

@@ -86,21 +86,13 @@ impl Document {
             .min()
     }
 
-    /// Takes in an update from a connection, and returns its number; the sender's frame is the
-    /// caller's to forward.
-    pub(super) fn receive(
-        &mut self,
-        update: &[u8],
-        writer: &str,
-        now: Timestamp,
-        config: &RoomConfig,
-    ) -> u64 {
-        let number = self.tail.push(update, writer, now, config);
+    /// Takes in an update from a connection; the sender's frame is the caller's to forward.
+    pub(super) fn receive(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
+        self.tail.push(update, writer, now, config);
         self.view.push(update);
         if self.members.is_empty() {
             self.tail.urge(now);
         }
-        number
     }
 
     /// Learns the epoch from a read of the document at a clock, and returns the one that was known

@@ -8,7 +8,6 @@ use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
-use super::action::Keep;
 use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
@@ -131,23 +130,21 @@ impl Room {
         }
         let path = session.info.document.clone();
         let writer = session.info.sub.clone();
-        let pending: usize = self.documents.values().map(|document| document.tail.bytes()).sum();
-        if pending + update.len() > self.config.max_pending_bytes {
+        if self.pending_bytes + update.len() > self.config.max_pending_bytes {
+            // It may be less by now.
+            self.work(now);
+        }
+        self.pending_bytes += update.len();
+        if self.pending_bytes > self.config.max_pending_bytes {
             return self.close(id, CloseCode::TryLater, "too much waits to be saved; try again", now);
         }
         let Some(document) = self.documents.get_mut(&path) else { return };
         if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
-        let number = document.receive(update, &writer, now, &self.config);
-        if self.config.spool {
-            self.actions.push_back(Action::Keep(Keep {
-                document: path,
-                epoch: document.epoch,
-                update: update.to_vec(),
-                actor: writer,
-                number,
-            }));
+        document.receive(update, &writer, now, &self.config);
+        if self.config.spool && !std::mem::replace(&mut self.spools, true) {
+            self.actions.push_back(Action::Spool);
         }
         let hot = document.outbox.is_hot(document.members.len(), now, &self.config);
         if hot || document.outbox.has_updates() {

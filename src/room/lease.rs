@@ -31,10 +31,15 @@ impl Lease {
         self.until
     }
 
+    /// Whether half of it is left, or more.
+    pub(super) fn is_fresh(&self, now: Timestamp, length: u64) -> bool {
+        self.until >= now + length / 2
+    }
+
     /// Extends it when less than half of it is left.
     #[must_use]
     pub(super) fn renew(&mut self, now: Timestamp, length: u64) -> Option<Action> {
-        if self.until >= now + length / 2 {
+        if self.is_fresh(now, length) {
             return None;
         }
         self.until = (now + length).max(self.latest + 1);

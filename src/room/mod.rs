@@ -8,8 +8,8 @@
 //!
 //! - Events: `handle_open`, `handle_frame`, `handle_text`, `handle_close`, `handle_change`,
 //!   `handle_loaded`, `handle_pulled`, `handle_persisted`, `handle_lease_written`,
-//!   `handle_timeout`; of a relay that follows the feed also `handle_reset`; before a stop
-//!   `handle_flush`, `handle_restart`. Each takes `now`, in milliseconds. None fails because of what
+//!   `handle_timeout`; of a relay that follows the feed also `handle_reset`, with a spool
+//!   `handle_spool`; before a stop `handle_flush`, `handle_restart`. Each takes `now`, in milliseconds. None fails because of what
 //!   a peer sent: it queues [`Action::Close`].
 //! - Outputs: after every event call [`Room::poll_action`] until it returns `None`, do what each
 //!   says in that order, then call [`Room::poll_timeout`] and arrange for `handle_timeout` then.
@@ -63,6 +63,10 @@ pub struct Room {
     /// No session ends before this time.
     next_expiry: Timestamp,
     lease: Lease,
+    /// Bytes that wait to be saved, or more than that: `work` counts them, updates only add.
+    pending_bytes: usize,
+    /// Whether the shell has been asked to call `handle_spool`.
+    spools: bool,
     /// Nothing is due before this time. A lower bound: frames only ever lower it, so that they need
     /// not look at every document, and `handle_timeout` works it out anew.
     due: Option<Timestamp>,
@@ -90,6 +94,8 @@ impl Room {
             next_session: 1,
             next_expiry: Timestamp::MAX,
             lease: Lease::default(),
+            pending_bytes: 0,
+            spools: false,
             due: None,
             generations: 0,
         }
@@ -113,7 +119,8 @@ impl Room {
     pub fn handle_open(&mut self, info: SessionInfo, now: Timestamp) -> SessionId {
         self.expire(now);
         let id = self.next_session;
-        self.next_session = self.next_session.wrapping_add(1);
+        // 0 is nobody.
+        self.next_session = self.next_session.checked_add(1).unwrap_or(1);
         self.next_expiry = self.next_expiry.min(info.expires_at);
         self.sessions.insert(id, Session::new(info));
         self.renew_lease(now);
@@ -278,6 +285,7 @@ impl Room {
             document.members.retain(|member| *member != session);
             document.joining.retain(|(joining, _)| *joining != session);
             let removed = document.awareness.remove(session);
+            document.outbox.forget(&removed);
             if document.members.is_empty() {
                 document.tail.urge(now);
             }
@@ -333,6 +341,10 @@ impl Room {
 
     /// Extends the listener lease while somebody listens (R3).
     fn renew_lease(&mut self, now: Timestamp) {
+        // Nearly always fresh: a frame must not cost a look at every connection.
+        if self.lease.is_fresh(now, self.config.lease) {
+            return;
+        }
         if self.clients() > 0 {
             let write = self.lease.renew(now, self.config.lease);
             self.actions.extend(write);

@@ -69,6 +69,14 @@ impl Outbox {
         self.awareness_due.get_or_insert(now + config.awareness_window);
     }
 
+    /// Forgets what waits of clients that left: it would bring them back for whoever joins in between.
+    pub(super) fn forget(&mut self, gone: &[(u64, u32)]) {
+        self.awareness.retain(|(client, ..)| gone.iter().all(|(left, _)| left != client));
+        if self.awareness.is_empty() {
+            self.awareness_due = None;
+        }
+    }
+
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         self.updates_due.into_iter().chain(self.awareness_due).min()
     }
@@ -193,6 +201,19 @@ mod tests {
             ]
         );
         assert_eq!(outbox.timeout(), None);
+    }
+
+    #[test]
+    fn a_client_that_left_does_not_come_back_out_of_the_window() {
+        let (mut outbox, config) = (Outbox::default(), RoomConfig::default());
+        let entry = |client| AwarenessEntry { client, clock: 1, state: "{}" };
+        outbox.push_awareness(&[entry(101), entry(102)], 0, &config);
+        outbox.forget(&[(101, 1)]);
+        let left = outbox.take_due(&[2, 3], 50);
+        assert_eq!(left.first().unwrap().frame, message::awareness(&awareness::encode(&[entry(102)])));
+        outbox.push_awareness(&[entry(102)], 60, &config);
+        outbox.forget(&[(102, 1)]);
+        assert_eq!(outbox.timeout(), None, "nothing is left to send");
     }
 
     #[test]

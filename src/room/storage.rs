@@ -5,7 +5,7 @@ use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
 use crate::protocol::{Timestamp, control, message};
 
-use super::action::Persist;
+use super::action::{Keep, Persist};
 use super::document::{Document, Pull};
 use super::session::SessionId;
 use super::view::View;
@@ -200,6 +200,19 @@ impl Room {
         }
     }
 
+    /// The spool takes what came in since it last did (D6). One row a document, however fast people type.
+    pub fn handle_spool(&mut self) {
+        self.spools = false;
+        for (path, document) in self.documents.iter_mut() {
+            let Some((updates, actor, number)) = document.tail.take_unkept(&self.config) else { continue };
+            let epoch = document.epoch;
+            for update in updates {
+                let (document, actor) = (path.clone(), actor.clone());
+                self.actions.push_back(Action::Keep(Keep { document, epoch, update, actor, number }));
+            }
+        }
+    }
+
     fn release(&mut self, path: &str, through: u64) {
         if self.config.spool {
             self.actions.push_back(Action::Release { document: path.to_owned(), through });
@@ -334,6 +347,7 @@ impl Room {
     /// Starts what is due in every document, drops documents that nobody needs, and works out when
     /// something is due next.
     pub(super) fn work(&mut self, now: Timestamp) {
+        self.pending_bytes = self.documents.values().map(|document| document.tail.bytes()).sum();
         let due: Vec<String> = self
             .documents
             .iter()

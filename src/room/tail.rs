@@ -14,6 +14,9 @@ pub(super) struct Tail {
     pending: Vec<Vec<u8>>,
     pending_bytes: usize,
     writer: Writer,
+    /// What the spool has not been given yet (D6), and who wrote it.
+    unkept: Vec<Vec<u8>>,
+    unkept_writer: Writer,
     /// When the first of the pending updates came in.
     since: Timestamp,
     /// When the pending updates have to be flushed (D1).
@@ -34,6 +37,24 @@ enum Writer {
     Nobody,
     One(String),
     Several,
+}
+
+impl Writer {
+    fn add(&mut self, writer: &str) {
+        match self {
+            Self::Nobody => *self = Self::One(writer.to_owned()),
+            Self::One(first) if first != writer => *self = Self::Several,
+            Self::One(_) | Self::Several => {}
+        }
+    }
+
+    /// The author to name: what several wrote is the relay's.
+    fn name(&self, config: &RoomConfig) -> String {
+        match self {
+            Self::One(writer) => writer.clone(),
+            Self::Nobody | Self::Several => format!("relay:{}", config.label),
+        }
+    }
 }
 
 /// A flush on its way to storage. It keeps its bytes until storage has them, across retries.
@@ -78,24 +99,33 @@ impl Tail {
         Self { flushes: base, received: base, saved: base, ..Self::default() }
     }
 
-    /// Takes an update in, and numbers it.
-    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) -> u64 {
+    /// Takes an update in.
+    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
         if self.pending.is_empty() {
             self.since = now;
         }
         self.pending.push(update.to_vec());
         self.pending_bytes += update.len();
         self.received += 1;
-        match &self.writer {
-            Writer::Nobody => self.writer = Writer::One(writer.to_owned()),
-            Writer::One(first) if first != writer => self.writer = Writer::Several,
-            Writer::One(_) | Writer::Several => {}
+        self.writer.add(writer);
+        if config.spool {
+            self.unkept.push(update.to_vec());
+            self.unkept_writer.add(writer);
         }
         self.due.get_or_insert(now + config.flush_after);
         if self.pending.len() >= MAX_PENDING {
             self.compact();
         }
-        self.received
+    }
+
+    /// What the spool has to be given: updates, who wrote them, and the number of the last one.
+    pub(super) fn take_unkept(&mut self, config: &RoomConfig) -> Option<(Vec<Vec<u8>>, String, u64)> {
+        if self.unkept.is_empty() {
+            return None;
+        }
+        let updates = merge(std::mem::take(&mut self.unkept));
+        let writer = std::mem::take(&mut self.unkept_writer);
+        Some((updates, writer.name(config), self.received))
     }
 
     /// The number of the newest update that storage has.
@@ -162,10 +192,7 @@ impl Tail {
             return None;
         }
         self.compact();
-        let actor = match &self.writer {
-            Writer::One(writer) => writer.clone(),
-            Writer::Nobody | Writer::Several => format!("relay:{}", config.label),
-        };
+        let actor = self.writer.name(config);
         // More than one pending update remains only where they cannot be merged; then one by one.
         let rest = if self.pending.len() > 1 { self.pending.split_off(1) } else { Vec::new() };
         let update = std::mem::replace(&mut self.pending, rest).pop()?;
@@ -194,6 +221,10 @@ impl Tail {
         let flight = self.flight.take_if(|flight| flight.flush == flush)?;
         self.failures = 0;
         self.saved = self.saved.max(flight.through);
+        if self.saved == self.received {
+            self.unkept.clear();
+            self.unkept_writer = Writer::Nobody;
+        }
         let (due, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|w| w.after <= self.saved);
         self.waiting = waiting;
@@ -241,13 +272,20 @@ impl Tail {
 
     /// Merges the pending updates into one, which bounds their number and costs no order.
     pub(super) fn compact(&mut self) {
-        let parts: Vec<&[u8]> = self.pending.iter().map(Vec::as_slice).collect();
-        if parts.len() > 1
-            && let Ok(merged) = checkpoint::merge(&parts)
-        {
-            self.pending_bytes = merged.len();
-            self.pending = vec![merged];
-        }
+        self.pending = merge(std::mem::take(&mut self.pending));
+        self.pending_bytes = self.pending.iter().map(Vec::len).sum();
+    }
+}
+
+/// One update in place of several, or the same several where they cannot be merged.
+fn merge(updates: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    if updates.len() < 2 {
+        return updates;
+    }
+    let parts: Vec<&[u8]> = updates.iter().map(Vec::as_slice).collect();
+    match checkpoint::merge(&parts) {
+        Ok(merged) => vec![merged],
+        Err(_) => updates,
     }
 }
 

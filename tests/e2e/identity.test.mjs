@@ -263,11 +263,11 @@ describe("identity", { concurrency: true, timeout: 120_000 }, () => {
   test("a preflight names methods and headers without a token", async () => {
     const nobody = api.as(undefined);
     const ask = (path, method) => nobody.call("OPTIONS", path, { headers: { origin: ALLOWED, "access-control-request-method": method, "access-control-request-headers": "authorization,if-match" } });
-    const table = [["/api/workspaces", "POST"], ["/api/workspaces/w", "GET, DELETE"], ["/api/workspaces/w/nodes/a", "GET, PUT, PATCH, DELETE"], ["/api/workspaces/w/ops", "POST"], ["/api/workspaces/w/docs/d/updates", "GET, PUT, POST"], ["/api/workspaces/w/docs/d", "GET, PUT"], ["/api/workspaces/w/changes/stream", "GET"]];
+    const table = [["/api/workspaces", "POST"], ["/api/workspaces/w", "GET, DELETE"], ["/api/workspaces/w/nodes/a", "GET, PUT, PATCH, DELETE"], ["/api/workspaces/w/ops", "POST"], ["/api/workspaces/w/docs/d/updates", "GET, PUT, POST"], ["/api/workspaces/w/docs/d", "GET, PUT"], ["/api/workspaces/w/changes/stream", "GET"], ["/mcp", "POST"]];
     for (const [path, methods] of table) {
       const answer = await ask(path, "PUT");
       assert.deepEqual([answer.status, answer.bytes.length, answer.headers["access-control-allow-methods"], answer.headers["access-control-allow-origin"]], [204, 0, methods, ALLOWED], path);
-      for (const name of ["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID"]) {
+      for (const name of ["Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Last-Event-ID", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"]) {
         assert.ok(answer.headers["access-control-allow-headers"].includes(name), name);
       }
       assert.ok(Number(answer.headers["access-control-max-age"]) > 0);

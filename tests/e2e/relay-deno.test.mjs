@@ -20,6 +20,9 @@ import { PATIENCE, sleep, until, within } from "./support/waiting.mjs";
 /** A delay of flushes that no test waits for: what is sent stays unsaved. */
 const NEVER = JSON.stringify({ flushAfter: 600_000 });
 
+/** Several times what updates gather before the spool writes them, in ms. */
+const SPOOLED = 1500;
+
 let stack;
 let gate;
 const folders = [];
@@ -323,14 +326,20 @@ describe("outages", { concurrency: 1 }, () => {
     const killed = await start(t, { spoolDir, roomConfig: NEVER });
     const workspace = await killed.workspace();
     const [a, b] = [await joined(workspace), await joined(workspace, "d", { sub: "bob" })];
-    for (let n = 0; n < 50; n += 1) (n % 2 ? a : b).send(updateFrame(textUpdate(100 + n, 3)));
-    await until(async () => (await killed.metric("spool_rows")) === 50, "all updates are in the spool");
+    for (const [from, to] of [[a, b], [b, a]]) {
+      const heard = to.frames.length;
+      for (let n = 0; n < 25; n += 1) from.send(updateFrame(textUpdate((from === a ? 100 : 200) + n, 3)));
+      await until(() => to.frames.length === heard + 25, "all updates are relayed");
+      await sleep(SPOOLED);
+    }
+    const rows = await killed.metric("spool_rows");
+    assert.ok(rows >= 2 && rows < 50, `${rows} rows for 50 updates`);
     await killed.process.kill();
     assert.equal(await workspace.text(), undefined, "nothing is stored yet");
     const next = await start(t, { spoolDir });
     await until(async () => (await next.metric("spool_rows")) === 0, "the spool is empty");
     assert.equal((await workspace.text()).length, 150);
-    assert.equal(await next.metric("spool_sent_total"), 50);
+    assert.equal(await next.metric("spool_sent_total"), rows);
     const { json } = await workspace.rest("GET", "/changes");
     assert.deepEqual(json.changes.map(({ actor }) => actor).sort(), ["bob", "editor"]);
     const third = await start(t, { spoolDir: (await next.process.stop(), spoolDir) });
@@ -392,6 +401,20 @@ describe("stop", { concurrency: 1 }, () => {
     (await joined(workspace)).send(HI);
     await until(async () => (await relay.metric("unsaved_age_seconds")) > 0, "the update has arrived");
     assert.deepEqual(await relay.process.stop("SIGINT"), { code: 0, signal: null });
+    assert.equal(await workspace.text(), "hi");
+  });
+
+  test("B.48 after a signal a relay that is still behind a proxy serves who comes, until its time is over", async (t) => {
+    const relay = await start(t, { spoolDir: spoolFolder(), vars: { RELAY_PRESTOP_MS: "3000", RELAY_TERMINATION_MS: "10000" } });
+    const workspace = await relay.workspace();
+    const early = await joined(workspace);
+    relay.process.signal("SIGTERM");
+    await until(async () => (await relay.get("/readyz")).status === 503, "proxies are told");
+    const late = await joined(workspace, "d", { sub: "bob" });
+    early.send(HI);
+    await until(() => late.frames.some(isUpdate), "both are served");
+    assert.deepEqual([(await early.closing()).code, (await late.closing()).code], [1012, 1012]);
+    assert.deepEqual(await within(relay.process.waitForExit(), "the process ends"), { code: 0, signal: null });
     assert.equal(await workspace.text(), "hi");
   });
 

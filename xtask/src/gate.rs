@@ -35,7 +35,7 @@ fn native(report: &mut Report) -> Result {
     let clippy: [(&str, &[&str]); 5] = [
         ("clippy", &["--workspace"]),
         ("clippy, edge", &["--package", "yrelay", "--features", "edge"]),
-        ("clippy, documents", &["--package", "yrelay", "--features", "documents"]),
+        ("clippy, lazy", &["--package", "yrelay", "--features", "lazy"]),
         ("clippy, relay-deno", &["--package", "yrelay", "--features", "relay-deno"]),
         ("clippy, all features", &["--package", "yrelay", "--all-features"]),
     ];
@@ -59,7 +59,7 @@ fn built(report: &mut Report) -> Result {
         |work: &dyn Fn(&Toolchain) -> Result| toolchain.as_ref().map_err(Clone::clone).and_then(work);
     let artefacts = [
         ("release build", Artefact::Worker),
-        ("documents build", Artefact::Documents),
+        ("lazy build", Artefact::Lazy),
         ("relay build", Artefact::Relay),
     ];
     for (name, artefact) in artefacts {

@@ -151,9 +151,20 @@ impl Db {
 
     /// Reads a document's updates past a clock, with its own clock and epoch. A document that does
     /// not exist reads as empty; `None` is a workspace that is not there.
+    pub async fn document(&self, workspace: &str, path: &str, after: u64) -> Result<Option<Stored>, DbError> {
+        Ok(self.document_and_head(workspace, path, after).await?.map(|(stored, _)| stored))
+    }
+
+    /// The same, with the head of the workspace.
     ///
     /// Large documents are read in pages: a value crosses into WASM as text of its own.
-    pub async fn document(&self, workspace: &str, path: &str, after: u64) -> Result<Option<Stored>, DbError> {
+    pub async fn document_and_head(
+        &self,
+        workspace: &str,
+        path: &str,
+        after: u64,
+    ) -> Result<Option<(Stored, u64)>, DbError> {
+        let mut newest;
         let mut parts: Vec<Part> = Vec::new();
         let mut stored = Stored::default();
         let mut first_seen = None;
@@ -178,6 +189,7 @@ impl Db {
             }
             stored.clock = head.int("clock").unwrap_or(0);
             stored.epoch = epoch;
+            newest = head.int("head").unwrap_or(0);
             let rows = parts_of(&results, 1)?;
             let last = rows.len() < PAGE_PARTS;
             parts.extend(rows);
@@ -186,7 +198,7 @@ impl Db {
             }
         }
         stored.updates = join_parts(&parts)?;
-        Ok(Some(stored))
+        Ok(Some((stored, newest)))
     }
 
     /// Replaces a document's updates up to a clock by one checkpoint (D2). Nothing is written when
@@ -249,7 +261,8 @@ pub struct Compaction<'a> {
 
 fn document_statement<'a>(workspace: &'a str, path: &'a str) -> Statement<'a> {
     statement(
-        "SELECT n.clock, n.epoch, n.base FROM workspaces w
+        "SELECT n.clock, n.epoch, n.base, (SELECT MAX(clock) FROM change_log WHERE workspace = w.id) AS head
+         FROM workspaces w
          LEFT JOIN nodes n ON n.workspace = w.id AND n.path = ?2 AND n.kind = 'document'
          WHERE w.id = ?1 AND w.deleted_at IS NULL",
         [Bind::Text(workspace), Bind::Text(path)],

@@ -20,6 +20,8 @@ pub struct Node {
     pub clock: u64,
     /// Epoch of a document.
     pub epoch: u64,
+    /// The head of the workspace when the node was read.
+    pub head: u64,
 }
 
 /// What a node op does.
@@ -164,10 +166,9 @@ impl Db {
         let sql = "SELECT path, kind, value, clock, epoch FROM nodes WHERE workspace = ?1 AND path = ?2";
         let binds = [Bind::Text(workspace), Bind::Text(path)];
         let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
-        if results.row(0).is_none() {
-            return Ok(None);
-        }
-        results.row(1).map(|row| node_of(&row)).transpose().map(Some)
+        let Some(alive) = results.row(0) else { return Ok(None) };
+        let head = alive.int("head").unwrap_or(0);
+        results.row(1).map(|row| node_of(&row, head)).transpose().map(Some)
     }
 
     /// What is at each of some paths, in their order. One query, which reads no values.
@@ -207,18 +208,20 @@ impl Db {
         binds.extend(prefix.map(Bind::Text));
         let results = self.batch(vec![alive(workspace), statement(sql, binds)]).await?;
         let Some(alive) = results.row(0) else { return Ok(None) };
-        let nodes = results.rows(1).iter().map(node_of).collect::<Result<_, _>>()?;
-        Ok(Some((nodes, alive.int("head").unwrap_or(0))))
+        let head = alive.int("head").unwrap_or(0);
+        let nodes = results.rows(1).iter().map(|row| node_of(row, head)).collect::<Result<_, _>>()?;
+        Ok(Some((nodes, head)))
     }
 }
 
-fn node_of(row: &Row) -> Result<Node, DbError> {
+fn node_of(row: &Row, head: u64) -> Result<Node, DbError> {
     Ok(Node {
         path: row.text("path").ok_or_else(unreadable)?,
         kind: row.text("kind").ok_or_else(unreadable)?,
         value: row.text("value"),
         clock: row.int("clock").ok_or_else(unreadable)?,
         epoch: row.int("epoch").unwrap_or(0),
+        head,
     })
 }
 

@@ -25,6 +25,8 @@ pub struct Presences {
     pub rows: Vec<PresenceRow>,
     /// When the listener lease ends.
     pub live_until: Timestamp,
+    /// The head of the workspace.
+    pub head: u64,
     /// Whether the row was written; false when it would have been one too many.
     pub stored: bool,
 }
@@ -92,7 +94,8 @@ impl Db {
 
 /// A row when the workspace lives.
 fn lease(workspace: &str) -> Statement<'_> {
-    let sql = "SELECT live_until FROM workspaces WHERE id = ?1 AND deleted_at IS NULL";
+    let sql = "SELECT live_until, (SELECT MAX(clock) FROM change_log WHERE workspace = id) AS head
+               FROM workspaces WHERE id = ?1 AND deleted_at IS NULL";
     statement(sql, [Bind::Text(workspace)])
 }
 
@@ -107,7 +110,8 @@ fn read(results: &Results, index: usize, stored: bool) -> Result<Option<Presence
     let Some(workspace) = results.row(index) else { return Ok(None) };
     let live_until = workspace.int("live_until").ok_or_else(unreadable)?;
     let rows = results.rows(index + 1).iter().map(row_of).collect::<Option<_>>().ok_or_else(unreadable)?;
-    Ok(Some(Presences { rows, live_until, stored }))
+    let head = workspace.int("head").unwrap_or(0);
+    Ok(Some(Presences { rows, live_until, head, stored }))
 }
 
 fn row_of(row: &Row) -> Option<PresenceRow> {

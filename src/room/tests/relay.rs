@@ -102,6 +102,40 @@ fn d6_the_spool_has_what_is_not_saved() {
 }
 
 #[test]
+fn d6_what_gathers_is_one_row_a_document_however_many_wrote_it() {
+    let mut sim = relay();
+    sim.spool_waits = true;
+    let (a, b) = (sim.join("ann"), sim.join("bob"));
+    for (session, client, clock) in [(a, 1, 0), (b, 2, 0), (a, 1, 1)] {
+        sim.frame(session, &message::update(&typed(client, clock)));
+    }
+    assert!(sim.spool.is_empty(), "the shell says when");
+    sim.room.handle_spool();
+    sim.drain(None);
+    let updates = [typed(1, 0), typed(2, 0), typed(1, 1)];
+    let parts: Vec<&[u8]> = updates.iter().map(Vec::as_slice).collect();
+    let whole = crate::document::checkpoint::merge(&parts).unwrap();
+    assert_eq!(sim.spool, [("doc".to_owned(), 1 << 32 | 3, whole)]);
+    sim.room.handle_spool();
+    sim.drain(None);
+    assert_eq!(sim.spool.len(), 1, "once");
+    sim.advance(60_000);
+    assert!(sim.spool.is_empty() && sim.storage.persists == 1);
+}
+
+#[test]
+fn d6_what_was_saved_before_the_spool_took_it_is_not_kept() {
+    let mut sim = relay();
+    sim.spool_waits = true;
+    let a = sim.join("ann");
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.advance(2_000);
+    sim.room.handle_spool();
+    sim.drain(None);
+    assert!(sim.spool.is_empty());
+}
+
+#[test]
 fn d6_what_was_received_during_a_flush_stays_in_the_spool_after_it() {
     let mut sim = relay();
     let a = sim.join("ann");

@@ -105,6 +105,8 @@ pub struct Sim {
     pub attached: usize,
     /// What the spool has: document, number, update (D6).
     pub spool: Vec<(String, u64, Vec<u8>)>,
+    /// Whether the test itself lets the spool take what came in.
+    pub spool_waits: bool,
     /// Flushes that were asked for together, each time.
     pub batches: Vec<usize>,
 }
@@ -123,6 +125,7 @@ impl Sim {
             lease: 0,
             attached: 0,
             spool: Vec::new(),
+            spool_waits: false,
             batches: Vec::new(),
         }
     }
@@ -280,6 +283,8 @@ impl Sim {
                 };
                 self.room.handle_persisted(&persist.document, persist.flush, answer, self.now);
             }
+            Action::Spool if self.spool_waits => {}
+            Action::Spool => self.room.handle_spool(),
             Action::Keep(kept) => self.spool.push((kept.document, kept.number, kept.update)),
             Action::Release { document, through } => {
                 self.spool.retain(|(path, number, _)| *path != document || *number > through);

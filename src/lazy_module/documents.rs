@@ -1,8 +1,4 @@
-//! A WASM module of its own, beside the Worker's: it shows documents and makes edits for those who
-//! do not speak Yjs. The Worker loads it with the first such request.
-//!
-//! It holds nothing between two calls. So what it needs is no weight on a Worker that starts, and a
-//! defect in it cannot reset the rooms of an isolate ([0012](../docs/decisions/0012-two-modules.md)).
+//! Shows documents and makes edits for those who do not speak Yjs.
 
 use wasm_bindgen::prelude::*;
 
