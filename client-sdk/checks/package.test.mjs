@@ -23,7 +23,7 @@ test("publint has nothing to say", () => {
 });
 
 test("each export has the types of its code, for Node's modules and for bundlers", () => {
-  // CommonJS is not served (0014).
+  // CommonJS is not served (docs/decisions/0017).
   const told = JSON.parse(run("@arethetypeswrong/cli/dist/index.js", ["--pack", ".", "--profile", "esm-only", "--no-definitely-typed", "--format", "json"]));
   const entries = Object.keys(told.analysis.entrypoints);
   assert.deepEqual(entries.sort(), Object.keys(manifest().exports).sort());
