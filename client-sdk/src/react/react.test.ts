@@ -31,6 +31,18 @@ function open(sub: string): WorkspaceClient {
   return new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, token: () => MiniApi.token(sub), account: sub, environment });
 }
 
+/** How often a client is asked for something, from now on. */
+function counted(method: "node" | "openDoc"): () => number {
+  let count = 0;
+  const own = client[method] as (path: string, options?: object) => unknown;
+  const counting = (path: string, options?: object) => {
+    count += 1;
+    return own.call(client, path, options);
+  };
+  Object.assign(client, { [method]: counting });
+  return () => count;
+}
+
 /** Waits in the way of React: what happens meanwhile is rendered. */
 const seen = (check: () => unknown, what: string) => act(() => until(check, what));
 const inPage = (children: ReactNode, given: WorkspaceClient | null = client) => createElement(WorkspaceProvider, { client: given }, children);
@@ -85,9 +97,10 @@ describe("useNode", () => {
 
   test("StrictMode mounts twice and reads once", async () => {
     api.records.set("a", { n: 1 });
+    const asked = counted("node");
     const page = await mount(strict(record("a")));
     await seen(() => page.text === "[a: 1]", "it is read");
-    assert.equal(reads("a"), 1);
+    assert.deepEqual([asked(), reads("a")], [1, 1]);
     await page.unmount();
   });
 
@@ -190,9 +203,10 @@ describe("useNode", () => {
 
 describe("useDoc", () => {
   test("opens a document, shows its status, and closes it with the last component", async () => {
+    const opened = counted("openDoc");
     const page = await mount(strict([createElement(Note, { path: "d", key: 1 }), createElement(Note, { path: "d", key: 2 })]));
     await seen(() => page.text === "[d: feed, saved][d: feed, saved]", "it is loaded");
-    assert.equal(api.count("GET", "docs/d"), 1);
+    assert.deepEqual([opened(), api.count("GET", "docs/d")], [1, 1]);
     const { document } = lastView!;
     assert.equal(client.openDoc("d"), document);
     await act(async () => document!.doc.getText("t").insert(0, "hello"));
@@ -303,6 +317,17 @@ describe("the provider", () => {
     await seen(() => page.text === "[a: 1][d: feed, saved]", "it goes on");
     assert.deepEqual(page.errors, []);
     await page.unmount();
+  });
+
+  test("what another part of the page knows already is no difference to the server's", async () => {
+    api.records.set("a", { n: 1 });
+    const first = await mount(inPage(record("a")));
+    await seen(() => first.text === "[a: 1]", "it is read");
+    const page = await mount(inPage(record("a")), renderToString(inPage(record("a"), null)));
+    await seen(() => page.text === "[a: 1]", "it is shown");
+    assert.deepEqual(page.errors, []);
+    await page.unmount();
+    await first.unmount();
   });
 
   test("useWorkspace gives the client itself", async () => {
