@@ -18,14 +18,13 @@ export interface Origin {
 const GLOBAL: Origin = { from: "global", name: null };
 
 /** Null: from nowhere that is known. */
-export function originOf(source: Source, node: Node, depth = 0): Origin | null {
+export function originOf(source: Source, node: Node): Origin | null {
   const inner = unwrap(node);
-  if (depth > MAX_ALIASES) return null;
   if (inner.type === "Identifier") {
     const variable = variableOf(source, inner);
-    return variable === null || variable.defs.length === 0 ? globalNamed(inner.name) : originOfVariable(source, variable, depth);
+    return variable === null || variable.defs.length === 0 ? globalNamed(inner.name) : originOfVariable(source, variable);
   }
-  if (inner.type === "MemberExpression") return memberOf(originOf(source, inner.object, depth + 1), propertyName(source, inner));
+  if (inner.type === "MemberExpression") return memberOf(originOf(source, inner.object), propertyName(source, inner));
   if (inner.type === "ImportExpression") return moduleOf(textOf(source, inner.source));
   if (inner.type !== "CallExpression") return null;
   const [argument] = inner.arguments;
@@ -33,10 +32,8 @@ export function originOf(source: Source, node: Node, depth = 0): Origin | null {
   if (isRequire && argument !== undefined) return moduleOf(textOf(source, argument));
   // `fetch.bind(window)` is fetch.
   const isBind = inner.callee.type === "MemberExpression" && propertyName(source, inner.callee) === "bind";
-  return isBind ? originOf(source, (inner.callee as Node & { type: "MemberExpression" }).object, depth + 1) : null;
+  return isBind ? originOf(source, (inner.callee as Node & { type: "MemberExpression" }).object) : null;
 }
-/** More than people write; it ends cycles. */
-const MAX_ALIASES = 12;
 
 function globalNamed(name: string): Origin {
   return GLOBAL_OBJECTS.includes(name) ? GLOBAL : { from: "global", name };
@@ -54,27 +51,39 @@ function memberOf(origin: Origin | null, name: string | null): Origin | null {
   return origin.name === null ? { ...origin, name } : null;
 }
 
-function originOfVariable(source: Source, variable: Scope.Variable, depth: number): Origin | null {
+/** Each variable is looked at once; it is nothing to itself. */
+const ORIGINS = new WeakMap<Scope.Variable, Origin | null>();
+
+function originOfVariable(source: Source, variable: Scope.Variable): Origin | null {
+  const known = ORIGINS.get(variable);
+  if (known !== undefined) return known;
+  ORIGINS.set(variable, null);
+  const origin = originGivenTo(source, variable);
+  ORIGINS.set(variable, origin);
+  return origin;
+}
+
+function originGivenTo(source: Source, variable: Scope.Variable): Origin | null {
   const [definition] = variable.defs;
   if (definition?.type === "ImportBinding") {
     const module = moduleOf(String((definition.parent as { source: { value: unknown } }).source.value));
     const specifier = definition.node as Node;
     return specifier.type === "ImportSpecifier" ? memberOf(module, nameOf(specifier.imported)) : module;
   }
-  if (definition?.type === "Parameter") return originOfAwaited(source, definition, depth);
+  if (definition?.type === "Parameter") return originOfAwaited(source, definition);
   const init = initOf(variable);
-  if (init !== null) return originOf(source, init, depth + 1);
+  if (init !== null) return originOf(source, init);
   if (definition?.type !== "Variable" || definition.node.id.type !== "ObjectPattern" || !definition.node.init) return null;
   const property = propertiesOf(definition.node.id).find(({ value }) => boundName(value) === variable.name);
-  return property === undefined ? null : memberOf(originOf(source, definition.node.init as Node, depth + 1), keyOf(source, property));
+  return property === undefined ? null : memberOf(originOf(source, definition.node.init as Node), keyOf(source, property));
 }
 
 /** `import("yjs").then((Y) => …)`. */
-function originOfAwaited(source: Source, { node, name }: Scope.Definition, depth: number): Origin | null {
+function originOfAwaited(source: Source, { node, name }: Scope.Definition): Origin | null {
   const fn = node as Fn;
   const call = parentOf(fn);
   const isAwaited = fn.params[0] === name && call?.type === "CallExpression" && call.callee.type === "MemberExpression" && awaitedBy(source, call.callee) === fn;
-  return isAwaited ? originOf(source, (call.callee as MemberExpression).object, depth + 1) : null;
+  return isAwaited ? originOf(source, (call.callee as MemberExpression).object) : null;
 }
 
 function propertiesOf(pattern: ObjectPattern): Property[] {

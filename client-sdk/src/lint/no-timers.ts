@@ -68,7 +68,7 @@ export const noTimers: Rule.RuleModule = {
       'MemberExpression[property.name=/^(applyOp|openDoc)$/]': () => void (usesWorkspace = true),
       "Program:exit"(node) {
         listener["Program:exit"]?.(node);
-        if (!usesWorkspace) return;
+        if (!usesWorkspace || found.length === 0) return;
         const functions = new Functions(source, selves);
         for (const { node, origin } of found) {
           const call = callOf(node);

@@ -1,8 +1,8 @@
 // Whether a timer starts itself again: by its callback, in a loop, or in a function that one of these calls.
 import type { Scope } from "eslint";
 import type { CallExpression, Node, ThisExpression } from "estree";
-import { ancestorsOf, functionOf, isFunction, parentOf, readsOf, unwrap } from "./syntax.ts";
-import type { Fn, Source } from "./syntax.ts";
+import { ancestorsOf, functionOf, isFunction, parentOf, readsOf } from "./syntax.ts";
+import type { Source } from "./syntax.ts";
 import { propertyName } from "./values.ts";
 
 /** What a function goes by: its variable, or the name of a member of `this`. */
@@ -11,6 +11,8 @@ type Key = Scope.Variable | string;
 interface Mention {
   readonly key: Key;
   readonly node: Node;
+  /** The functions that it stands in. */
+  readonly within: readonly Key[];
 }
 
 const LOOPS = ["DoWhileStatement", "ForInStatement", "ForOfStatement", "ForStatement", "WhileStatement"];
@@ -19,40 +21,42 @@ const LOOPS = ["DoWhileStatement", "ForInStatement", "ForOfStatement", "ForState
 export class Functions {
   readonly #source: Source;
   readonly #mentions: readonly Mention[];
+  readonly #byKey: ReadonlyMap<Key, readonly Mention[]>;
+  readonly #byFunction: ReadonlyMap<Key, readonly Mention[]>;
 
   /** `selves`: every `this` of the file. */
   constructor(source: Source, selves: readonly ThisExpression[]) {
     this.#source = source;
-    const variables = readsOf(source).flatMap(({ identifier, variable }) => (variable === null ? [] : [{ key: variable, node: identifier }]));
+    const variables = readsOf(source).flatMap(({ identifier, variable }) => (variable === null ? [] : [this.#mention(variable, identifier)]));
     const members = selves.flatMap((self) => {
       const member = parentOf(self);
       const name = member?.type === "MemberExpression" && member.object === self ? propertyName(source, member) : null;
-      return name === null ? [] : [{ key: `this.${name}`, node: member! }];
+      return name === null ? [] : [this.#mention(`this.${name}`, member!)];
     });
     this.#mentions = [...variables, ...members];
+    this.#byKey = grouped(this.#mentions, ({ key }) => [key]);
+    this.#byFunction = grouped(this.#mentions, ({ within }) => within);
   }
 
   /** Whether the call of a timer may happen again and again. */
   repeats(call: CallExpression): boolean {
-    const around = [...ancestorsOf(call)].filter(isFunction);
+    const around = this.#around(call);
     const callback = call.arguments[0];
-    if (isInLoop(call) || (callback !== undefined && this.#leadsTo([callback], around))) return true;
-    const callers = this.#callersOf(around.flatMap((fn) => this.#keyOf(fn) ?? []));
-    return this.#mentions.some(({ key, node }) => callers.has(key) && (isInLoop(node) || [...ancestorsOf(node)].some((fn) => this.#keyOf(fn) === key)));
+    if (isInLoop(call) || (callback !== undefined && this.#leadsTo(callback, new Set(around)))) return true;
+    const callers = [...this.#callersOf(around)];
+    return callers.some((caller) => this.#byKey.get(caller)?.some(({ within, node }) => within.includes(caller) || isInLoop(node)));
   }
 
-  /** Whether what is named in some nodes, and in the functions that these lead to, is one of the functions. */
-  #leadsTo(nodes: readonly Node[], targets: readonly Fn[]): boolean {
-    const keys = new Set(targets.flatMap((fn) => this.#keyOf(fn) ?? []));
+  /** Whether what a callback names, and the functions that this leads to, is one of the functions. */
+  #leadsTo(callback: Node, targets: ReadonlySet<Key>): boolean {
+    const [start, end] = callback.range!;
+    const open = this.#mentions.filter(({ node }) => node.range![0] >= start && node.range![1] <= end);
     const reached = new Set<Key>();
-    const within = (node: Node) => this.#mentions.filter((mention) => mention.node === unwrap(node) || [...ancestorsOf(mention.node)].includes(node));
-    const open = nodes.flatMap(within);
     for (let mention = open.pop(); mention !== undefined; mention = open.pop()) {
-      if (keys.has(mention.key)) return true;
+      if (targets.has(mention.key)) return true;
       if (reached.has(mention.key)) continue;
       reached.add(mention.key);
-      const { key } = mention;
-      open.push(...this.#mentions.filter(({ node }) => [...ancestorsOf(node)].some((fn) => this.#keyOf(fn) === key)));
+      open.push(...(this.#byFunction.get(mention.key) ?? []));
     }
     return false;
   }
@@ -60,16 +64,17 @@ export class Functions {
   /** These, and every function that leads to one of them. */
   #callersOf(keys: readonly Key[]): ReadonlySet<Key> {
     const callers = new Set(keys);
-    const open = [...keys];
-    for (let key = open.pop(); key !== undefined; key = open.pop()) {
-      for (const mention of this.#mentions) {
-        if (mention.key !== key) continue;
-        const found = [...ancestorsOf(mention.node)].flatMap((fn) => this.#keyOf(fn) ?? []).filter((caller) => !callers.has(caller));
-        for (const caller of found) callers.add(caller);
-        open.push(...found);
-      }
-    }
+    // A set tells of what is added to it on the way.
+    for (const key of callers) for (const { within } of this.#byKey.get(key) ?? []) for (const caller of within) callers.add(caller);
     return callers;
+  }
+
+  #mention(key: Key, node: Node): Mention {
+    return { key, node, within: this.#around(node) };
+  }
+
+  #around(node: Node): Key[] {
+    return [...ancestorsOf(node)].flatMap((ancestor) => this.#keyOf(ancestor) ?? []);
   }
 
   #keyOf(fn: Node): Key | null {
@@ -83,4 +88,16 @@ export class Functions {
 
 function isInLoop(node: Node): boolean {
   return [...ancestorsOf(node)].some(({ type }) => LOOPS.includes(type));
+}
+
+function grouped(mentions: readonly Mention[], keysOf: (mention: Mention) => readonly Key[]): ReadonlyMap<Key, readonly Mention[]> {
+  const groups = new Map<Key, Mention[]>();
+  for (const mention of mentions) {
+    for (const key of keysOf(mention)) {
+      const group = groups.get(key);
+      if (group === undefined) groups.set(key, [mention]);
+      else group.push(mention);
+    }
+  }
+  return groups;
 }

@@ -8,9 +8,6 @@ import type { Source } from "./syntax.ts";
 /** Stands for a part that is not known; no source text has it. */
 export const GAP = "\u0000";
 
-/** More hops than people write; it ends cycles, too. */
-const MAX_DEPTH = 8;
-
 /** A string with more possible values than this is as good as unknown. */
 const MAX_VALUES = 32;
 
@@ -23,9 +20,8 @@ export interface Text {
 const UNKNOWN: readonly Text[] = [{ text: GAP, parts: [] }];
 
 /** Everything that an expression can be, with gaps. */
-export function textsOf(source: Source, node: Node | null | undefined, depth = 0): readonly Text[] {
-  if (node === null || node === undefined || depth > MAX_DEPTH) return UNKNOWN;
-  const of = (part: Node) => textsOf(source, part, depth + 1);
+export function textsOf(source: Source, node: Node): readonly Text[] {
+  const of = (part: Node) => textsOf(source, part);
   const inner = unwrap(node);
   switch (inner.type) {
     case "Literal":
@@ -75,10 +71,23 @@ function textsOfCall(source: Source, { callee, arguments: given }: Node & { type
   return joined(receiver.elements.flatMap((element, n) => [...(n === 0 ? [] : [separator]), element === null ? UNKNOWN : of(element)]));
 }
 
-/** What a variable was given, or a parameter by the calls in this file. */
+/** Each variable is looked at once, and one that is made of itself has a gap there. */
+const TEXTS = new WeakMap<Scope.Variable, readonly Text[]>();
+
 function textsOfVariable(source: Source, variable: Scope.Variable | null, of: (part: Node) => readonly Text[]): readonly Text[] {
-  const [definition] = variable?.defs ?? [];
-  if (variable === null || definition === undefined) return UNKNOWN;
+  if (variable === null) return UNKNOWN;
+  const known = TEXTS.get(variable);
+  if (known !== undefined) return known;
+  TEXTS.set(variable, UNKNOWN);
+  const texts = textsGivenTo(source, variable, of);
+  TEXTS.set(variable, texts);
+  return texts;
+}
+
+/** What a variable was given, or a parameter by the calls in this file. */
+function textsGivenTo(source: Source, variable: Scope.Variable, of: (part: Node) => readonly Text[]): readonly Text[] {
+  const [definition] = variable.defs;
+  if (definition === undefined) return UNKNOWN;
   if (definition.type === "Parameter") {
     const index = definition.node.params.findIndex((parameter: Node) => parameter === definition.name || (parameter.type === "AssignmentPattern" && parameter.left === definition.name));
     if (index < 0) return UNKNOWN;
