@@ -17,6 +17,9 @@ const TEST_TIMEOUT: &str = "--test-timeout=180000";
 /// Files that run at once. They wait more than they compute: for timers, hibernation and closes.
 const TEST_CONCURRENCY: &str = "--test-concurrency=3";
 
+/// The sources that keep the rules of our own plugin (eslint.config.mjs).
+const LINTED: [&str; 3] = ["client-sdk", "demo", "examples"];
+
 /// Runs the gate; the last line of output is the count of steps.
 pub fn run(quick: bool) -> Result<ExitCode> {
     let mut report = Report::default();
@@ -97,6 +100,14 @@ fn built(report: &mut Report) -> Result {
             node_tests("client-sdk/src")
         })
     })?;
+    report.step("lint", || with_tools(&|_| process::run(tools::eslint().args(LINTED))))?;
+    report.step("client-sdk, packed", || {
+        with_tools(&|_| {
+            remove_folder("client-sdk/dist")?;
+            process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
+            node_tests("client-sdk/checks")
+        })
+    })?;
     for folder in ["bench", "tests/yjs", "tests/e2e"] {
         report.step(folder, || with_tools(&|_| node_tests(folder)))?;
     }
@@ -142,6 +153,14 @@ fn check_files(wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str) -> Vec<
         (0, _) => Err("found no file to check".to_owned()),
         (_, 0) => Ok(()),
         (_, found) => Err(format!("{found} problems")),
+    }
+}
+
+/// Before it is built anew: what a source that is gone has left there would be packed, too.
+fn remove_folder(folder: &str) -> Result {
+    match fs::remove_dir_all(tools::root().join(folder)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{folder}: {error}")),
+        _ => Ok(()),
     }
 }
 
