@@ -2,7 +2,7 @@
 //! relay by wasm-bindgen; then one pass of wasm-opt and the limits.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::process;
@@ -129,7 +129,7 @@ pub fn run(toolchain: &Toolchain, artefact: Artefact, mode: Mode) -> Result {
             Artefact::Worker => compile_worker(toolchain, mode)?,
         }
         if mode == Mode::Release {
-            optimize(&artefact.wasm_path())?;
+            optimize(artefact)?;
         }
         fs::write(&stamp, format!("{inputs} {}", outputs()?)).map_err(failed)?;
     }
@@ -205,12 +205,19 @@ fn compile_module(toolchain: &Toolchain, artefact: Artefact, name: &str, mode: M
     Ok(())
 }
 
-fn optimize(module: &Path) -> Result {
+fn optimize(artefact: Artefact) -> Result {
+    let module = artefact.wasm_path();
     let smaller = module.with_extension("opt");
     let mut command = tools::wasm_opt();
-    command.arg(module).arg("-o").arg(&smaller).args(["-O", "--strip-debug"]).args(WASM_FEATURES);
+    // What a Worker loads is made small: the passes are repeated until nothing is won any more, and
+    // the addresses below 1024, where nothing of Rust's is, let offsets be folded.
+    let passes: &[&str] = match artefact {
+        Artefact::Relay => &["-O"],
+        Artefact::Lazy | Artefact::Worker => &["-Oz", "--converge", "--low-memory-unused"],
+    };
+    command.arg(&module).arg("-o").arg(&smaller).args(passes).arg("--strip-debug").args(WASM_FEATURES);
     process::run(&mut command)?;
-    fs::rename(&smaller, module).map_err(|error| format!("{}: {error}", smaller.display()))
+    fs::rename(&smaller, &module).map_err(|error| format!("{}: {error}", smaller.display()))
 }
 
 fn check_size(artefact: Artefact, (raw, gzip): (usize, usize), mode: Mode) -> Result {
