@@ -7,6 +7,7 @@ mod fingerprint;
 mod gate;
 mod hygiene;
 mod layering;
+mod member;
 mod process;
 mod provision;
 mod source;
@@ -44,6 +45,10 @@ cargo xtask <command>
       --seeds N         how many, 20000
       --seed S          the first, 1: a failing run prints its own
   bench [OPTIONS]     CPU, latency and wake-ups against a raw floor (bench/README.md), about 11 minutes
+  load [OPTIONS]      many clients that type, and a count of every write; --help lists its options
+  verify              whether a database is whole, document by document
+      --data DIR        of a stack that `dev` started
+      --file FILE       or an export: SQLite, or the SQL of `wrangler d1 export`
 
 Tools are cached in the user's cache folder; YRELAY_TOOLS names another one.";
 
@@ -90,6 +95,7 @@ fn run(args: &mut Args) -> Result<ExitCode> {
             node.arg(tools::root().join("bench").join("run.mjs")).args(args.take_rest());
             succeed(process::status(&mut node)?)
         }
+        Some(tool @ ("load" | "verify")) => succeed(member::run(tool, args)?),
         None | Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)
