@@ -17,7 +17,8 @@ function canonical(value) {
   if (value instanceof Y.Doc) return ["document", value.guid];
   if (value instanceof Y.AbstractType) return typeContent(value);
   if (value instanceof Uint8Array) return ["bytes", Buffer.from(value).toString("base64")];
-  if (typeof value === "bigint") return ["bigint", value.toString()];
+  // yrs writes a bigint that fits as a number.
+  if (typeof value === "bigint") return Number.isSafeInteger(Number(value)) ? Number(value) : ["bigint", value.toString()];
   if (value === undefined) return ["undefined"];
   if (typeof value === "number" && !Number.isFinite(value)) return ["number", String(value)];
   if (Array.isArray(value)) return value.map(canonical);

@@ -66,7 +66,9 @@ impl Api {
         let value: Value = serde_json::from_str(&text).unwrap_or_default();
         match answer.status().as_u16() {
             200..=299 => Ok(value),
-            status => Err(format!("POST {path} answered {status} {}", value["code"].as_str().unwrap_or_default())),
+            status => {
+                Err(format!("POST {path} answered {status} {}", value["code"].as_str().unwrap_or_default()))
+            }
         }
     }
 }

@@ -119,7 +119,8 @@ impl Client {
     fn connect(&mut self) -> Result<Socket> {
         let token = self.run.api.relay_token(&self.token, &self.run.workspace)?;
         let path = Run::path(self.run.document_of(self.number));
-        let socket = Socket::open(&format!("{}/{}/{path}?token={token}", self.run.options.relay, self.run.workspace));
+        let socket =
+            Socket::open(&format!("{}/{}/{path}?token={token}", self.run.options.relay, self.run.workspace));
         self.told = false;
         if self.receipt != Receipt::Saved {
             self.receipt = Receipt::Due(Instant::now());
@@ -262,7 +263,8 @@ impl Client {
         let now = Instant::now();
         for marker in self.replica.take_arrived() {
             self.known += 1;
-            let made = self.run.made(marker).filter(|made| live && self.in_sync.is_some_and(|since| *made >= since));
+            let made =
+                self.run.made(marker).filter(|made| live && self.in_sync.is_some_and(|since| *made >= since));
             match made {
                 Some(made) => {
                     self.tally.live += 1;
@@ -292,7 +294,9 @@ impl Client {
     /// In sync, saved, and with every write of every client of the document.
     fn is_done(&self) -> bool {
         let total = self.run.total(self.run.document_of(self.number));
-        self.receipt == Receipt::Saved && self.in_sync.is_some() && total.is_some_and(|total| self.known >= total)
+        self.receipt == Receipt::Saved
+            && self.in_sync.is_some()
+            && total.is_some_and(|total| self.known >= total)
     }
 
     fn end(mut self) -> Tally {

@@ -192,8 +192,7 @@ mod tests {
 
     #[test]
     fn a_ready_file_names_the_relays_by_label() {
-        let ready =
-            serde_json::json!({"api": "http://a", "relays": [{"label": "deno", "url": "ws://d/ws"}]});
+        let ready = serde_json::json!({"api": "http://a", "relays": [{"label": "deno", "url": "ws://d/ws"}]});
         assert_eq!(addresses(&ready, "deno"), Ok(("http://a".to_owned(), "ws://d/ws".to_owned())));
         assert!(addresses(&ready, "cf").is_err());
     }

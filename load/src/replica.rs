@@ -71,7 +71,8 @@ impl Replica {
 
     /// Takes in an update.
     pub fn apply(&self, update: &[u8]) -> Result {
-        let update = Update::decode_v1(update).map_err(|error| format!("an update does not decode: {error}"))?;
+        let update =
+            Update::decode_v1(update).map_err(|error| format!("an update does not decode: {error}"))?;
         let applied = self.doc.transact_mut().apply_update(update);
         applied.map_err(|error| format!("an update does not apply: {error}"))
     }
@@ -88,8 +89,8 @@ impl Replica {
 
     /// What somebody with this state vector lacks.
     pub fn missing(&self, state_vector: &[u8]) -> Result<Vec<u8>> {
-        let vector =
-            StateVector::decode_v1(state_vector).map_err(|error| format!("a step 1 does not decode: {error}"))?;
+        let vector = StateVector::decode_v1(state_vector)
+            .map_err(|error| format!("a step 1 does not decode: {error}"))?;
         Ok(self.doc.transact().encode_state_as_update_v1(&vector))
     }
 

@@ -69,7 +69,8 @@ pub struct Report {
 /// Sums up.
 pub fn sum_up(run: &Run, tallies: &[Tally], stored: &Stored) -> Report {
     let total = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
-    let (online, disconnected) = (time(tallies, |tally| tally.online), time(tallies, |tally| tally.disconnected));
+    let (online, disconnected) =
+        (time(tallies, |tally| tally.online), time(tallies, |tally| tally.disconnected));
     let writes = total(|tally| tally.writes);
     let failures: Vec<Value> = tallies.iter().enumerate().filter_map(failure).collect();
     let is_complete = stored.missing.is_empty() && stored.unexpected == 0 && stored.found == writes;
@@ -146,29 +147,131 @@ impl Report {
         let mut lines = vec![
             format!(
                 "{} clients, {} documents, {} s at {}/s each, relay {}",
-                n("/clients"), n("/documents"), n("/seconds"), n("/ratePerSecond"), n("/relay")
+                n("/clients"),
+                n("/documents"),
+                n("/seconds"),
+                n("/ratePerSecond"),
+                n("/relay")
             ),
-            format!("writes        {} of {} ({} while not in sync)", n("/writes"), n("/expectedWrites"), n("/writtenOffline")),
+            format!(
+                "writes        {} of {} ({} while not in sync)",
+                n("/writes"),
+                n("/expectedWrites"),
+                n("/writtenOffline")
+            ),
             format!(
                 "deliveries    {} live, {} by sync, of {}",
-                n("/deliveries/live"), n("/deliveries/bySync"), n("/deliveries/expected")
+                n("/deliveries/live"),
+                n("/deliveries/bySync"),
+                n("/deliveries/expected")
             ),
             format!("awareness     {} sent, {} received", n("/awareness/sent"), n("/awareness/received")),
             format!(
                 "latency       p50 {} ms, p95 {} ms, p99 {} ms, max {} ms ({} samples)",
-                n("/latencyMs/p50"), n("/latencyMs/p95"), n("/latencyMs/p99"), n("/latencyMs/max"), n("/latencyMs/samples")
+                n("/latencyMs/p50"),
+                n("/latencyMs/p95"),
+                n("/latencyMs/p99"),
+                n("/latencyMs/max"),
+                n("/latencyMs/samples")
             ),
             format!("reconnects    {} by close code; refused: {}", n("/reconnects"), n("/refusals")),
-            format!("disconnected  {} s in all, availability {}", n("/disconnectedSeconds"), n("/availability")),
+            format!(
+                "disconnected  {} s in all, availability {}",
+                n("/disconnectedSeconds"),
+                n("/availability")
+            ),
             format!(
                 "stored        {} found, {} missing, {} unexpected, of {} writers",
-                n("/stored/found"), n("/stored/missing"), n("/stored/unexpected"), n("/stored/writers")
+                n("/stored/found"),
+                n("/stored/missing"),
+                n("/stored/unexpected"),
+                n("/stored/writers")
             ),
             format!("not converged {}", n("/documentsApart")),
         ];
         let failures = json["failedClients"].as_array().map(Vec::as_slice).unwrap_or_default();
-        lines.extend(failures.iter().take(SHOWN_FAILURES).map(|one| format!("client {}: {}", one["client"], one["why"])));
+        lines.extend(
+            failures
+                .iter()
+                .take(SHOWN_FAILURES)
+                .map(|one| format!("client {}: {}", one["client"], one["why"])),
+        );
         lines.push(if self.passed { "passed" } else { "FAILED" }.to_owned());
         lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Api;
+    use crate::options::Options;
+    use crate::replica::Marker;
+    use crate::tokens::Tokens;
+
+    fn run() -> Run {
+        let options = Options {
+            api: String::new(),
+            relay: String::new(),
+            label: "cf".to_owned(),
+            tokens: Tokens::Listed(vec!["a".to_owned()]),
+            workspace: None,
+            clients: 2,
+            documents: 1,
+            rate: 1.0,
+            duration: Duration::from_secs(10),
+            ramp: Duration::ZERO,
+            json: None,
+        };
+        Run::new(options, "w".to_owned(), Api::new(""))
+    }
+
+    /// Two clients that wrote a marker each and have both; `stored` is what the database has.
+    fn report(stored: &Replica) -> Report {
+        let (run, replica) = (run(), Replica::new(9));
+        let markers = [Marker { client: 0, number: 0 }, Marker { client: 1, number: 0 }];
+        let mut tallies = vec![Tally::new().unwrap(), Tally::new().unwrap()];
+        for (marker, tally) in markers.into_iter().zip(&mut tallies) {
+            run.note_write(marker);
+            let update = replica.write(marker);
+            if stored.client_id() == u64::try_from(marker.client).unwrap() + 1 || stored.client_id() == 3 {
+                stored.apply(&update).unwrap();
+            }
+            tally.writes = 1;
+        }
+        for tally in &mut tallies {
+            tally.content = replica.content();
+        }
+        let mut found = Stored::default();
+        found.compare(&run, 0, &stored.content(), &tallies);
+        sum_up(&run, &tallies, &found)
+    }
+
+    #[test]
+    fn a_write_that_is_not_stored_fails_the_run() {
+        let report = report(&Replica::new(1));
+        assert!(!report.passed);
+        assert_eq!(report.json["stored"]["found"], 1);
+        assert_eq!(report.json["stored"]["missing"], 1);
+        assert_eq!(report.json["stored"]["firstMissing"], "1.0");
+        assert_eq!(report.json["documentsApart"], json!([0]));
+        assert!(report.text().ends_with("FAILED"));
+    }
+
+    #[test]
+    fn everything_stored_and_everybody_equal_passes() {
+        let report = report(&Replica::new(3));
+        assert!(report.passed, "{}", report.text());
+        assert_eq!(report.json["stored"]["writers"], 2);
+        assert_eq!(report.json["deliveries"]["expected"], 2);
+    }
+
+    #[test]
+    fn a_write_that_nobody_made_fails_the_run() {
+        let stored = Replica::new(3);
+        drop(stored.write(Marker { client: 1, number: 7 }));
+        let report = report(&stored);
+        assert_eq!(report.json["stored"]["unexpected"], 1);
+        assert!(!report.passed);
     }
 }

@@ -25,7 +25,11 @@ impl Tokens {
     pub fn listed(text: &str) -> Result<Self> {
         let lines: Vec<String> =
             text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-        if lines.is_empty() { Err("--tokens: the file has no token".to_owned()) } else { Ok(Self::Listed(lines)) }
+        if lines.is_empty() {
+            Err("--tokens: the file has no token".to_owned())
+        } else {
+            Ok(Self::Listed(lines))
+        }
     }
 
     /// The secrets of a stack, as its data folder has them.

@@ -48,7 +48,8 @@ fn main() -> ExitCode {
 
 /// The file that the arguments name.
 fn database(mut args: pico_args::Arguments) -> Result<PathBuf> {
-    let mut path = |name: &'static str| args.opt_value_from_str::<_, PathBuf>(name).map_err(|error| error.to_string());
+    let mut path =
+        |name: &'static str| args.opt_value_from_str::<_, PathBuf>(name).map_err(|error| error.to_string());
     let (data, file) = (path("--data")?, path("--file")?);
     if let Some(arg) = args.finish().first() {
         return Err(format!("`{}` is not understood\n\n{USAGE}", arg.to_string_lossy()));
@@ -65,7 +66,8 @@ fn database(mut args: pico_args::Arguments) -> Result<PathBuf> {
 /// The one database below the data folder of a local stack.
 fn in_stack(data: &Path) -> Result<PathBuf> {
     let folder = data.join("v3").join("d1").join("miniflare-D1DatabaseObject");
-    let entries = fs::read_dir(&folder).map_err(|error| format!("no local stack: {}: {error}", folder.display()))?;
+    let entries =
+        fs::read_dir(&folder).map_err(|error| format!("no local stack: {}: {error}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| {
         path.extension().is_some_and(|extension| extension == "sqlite") && !path.ends_with("metadata.sqlite")

@@ -21,7 +21,10 @@ fn start(script: &str, arg: Option<&Path>, input: Stdio) -> Result<(Child, BufRe
         return Err("Node and Yjs are not there: run `cargo xtask provision`".to_owned());
     }
     let mut command = Command::new(node);
-    command.current_dir(root()).arg("--disable-warning=ExperimentalWarning").arg(root().join("tools").join(script));
+    command
+        .current_dir(root())
+        .arg("--disable-warning=ExperimentalWarning")
+        .arg(root().join("tools").join(script));
     let mut child = command
         .args(arg)
         .stdin(input)
@@ -72,7 +75,8 @@ impl Yjs {
         writeln!(input, "{request}").map_err(failed)?;
         let mut line = String::new();
         self.output.read_line(&mut line).map_err(failed)?;
-        let answer: Value = serde_json::from_str(&line).map_err(|_| "the Yjs process ended; its output says why")?;
+        let answer: Value =
+            serde_json::from_str(&line).map_err(|_| "the Yjs process ended; its output says why")?;
         Ok(answer["fault"].as_str().map(str::to_owned))
     }
 }

@@ -24,7 +24,10 @@ impl Structure {
             Fact::End => {}
             Fact::Gap { workspace, clock, before } => {
                 let (from, to) = (before + 1, clock.saturating_sub(1));
-                report.fault(&format!("change_log {workspace} clock {clock}"), &format!("clocks {from} to {to} are missing"));
+                report.fault(
+                    &format!("change_log {workspace} clock {clock}"),
+                    &format!("clocks {from} to {to} are missing"),
+                );
             }
             Fact::Kind { workspace, kind, clock, count } => {
                 if ChangeKind::parse(kind).is_none() {
@@ -35,8 +38,10 @@ impl Structure {
                 }
             }
             Fact::Node(node) => return self.check_node(node, report),
-            Fact::Orphan { table, workspace, path: None, count } => report
-                .fault(&format!("{table} {workspace}"), &format!("{count} rows of a workspace that is not there")),
+            Fact::Orphan { table, workspace, path: None, count } => report.fault(
+                &format!("{table} {workspace}"),
+                &format!("{count} rows of a workspace that is not there"),
+            ),
             Fact::Orphan { table, workspace, path: Some(path), count } => report.fault(
                 &format!("{table} {workspace}/{path}"),
                 &format!("{count} rows of a document that is not there"),
@@ -125,7 +130,8 @@ impl Structure {
 fn check_change(at: &str, node: &Node, report: &mut Report) {
     // A clock that is missing in the log is told as a gap.
     let Some(path) = &node.change_path else { return };
-    let is_own = node.path == *path || node.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'));
+    let is_own =
+        node.path == *path || node.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'));
     if !is_own {
         report.fault(at, &format!("its clock {} is that of a change of `{path}`", node.clock));
     }
