@@ -8,7 +8,7 @@ use yrelay::protocol::awareness as codec;
 use yrs::updates::decoder::Decode;
 use yrs::{Doc, OffsetKind, Options, ReadTxn, StateVector, Transact, Update};
 
-/// A Yjs update, or a state vector: the two share no bytes, so each input is tried as both.
+/// A Yjs update or a state vector: each input is tried as both.
 pub fn update(data: &[u8]) -> bool {
     if validate_state_vector(data).is_ok() {
         StateVector::decode_v1(data).expect("yrs reads a state vector that was taken");

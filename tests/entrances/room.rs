@@ -118,11 +118,11 @@ impl World {
             }
             Action::Close { session, .. } => self.closed.push(session),
             Action::Load { document, generation } => {
-                let result = self.read(0);
+                let result = self.read();
                 self.room.handle_loaded(&document, generation, result, self.now);
             }
             Action::Pull { document, generation, .. } => {
-                let result = self.read(0);
+                let result = self.read();
                 self.room.handle_pulled(&document, generation, result, self.now);
             }
             Action::Persist(persist) => {
@@ -141,12 +141,12 @@ impl World {
         }
     }
 
-    fn read(&self, from: usize) -> Result<Stored, StoreError> {
+    fn read(&self) -> Result<Stored, StoreError> {
         if self.storage_fails {
             return Err(StoreError::Unavailable);
         }
         let epoch = (!self.stored.is_empty()).then_some(1);
-        Ok(Stored { updates: self.stored.iter().skip(from).cloned().collect(), clock: self.clock, epoch })
+        Ok(Stored { updates: self.stored.clone(), clock: self.clock, epoch })
     }
 
     /// All that waits is saved, and whoever is still there can go on.
