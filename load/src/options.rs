@@ -153,13 +153,18 @@ fn addresses(ready: &Value, label: &str) -> Result<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
 
     fn take(line: &str) -> Result<Options> {
-        let dir = std::env::temp_dir().join(format!("yrelay-load-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let list = dir.join("tokens");
-        fs::write(&list, "a\nb\n").unwrap();
+        static LIST: OnceLock<PathBuf> = OnceLock::new();
+        // Once: tests run side by side.
+        let list = LIST.get_or_init(|| {
+            let list = std::env::temp_dir().join(format!("yrelay-load-{}", std::process::id()));
+            fs::write(&list, "a\nb\n").unwrap();
+            list
+        });
         let args = line.replace("LIST", list.to_str().unwrap());
         Options::take(pico_args::Arguments::from_vec(args.split_whitespace().map(Into::into).collect()))
     }
