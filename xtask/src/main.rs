@@ -7,6 +7,7 @@ mod fingerprint;
 mod gate;
 mod hygiene;
 mod layering;
+mod member;
 mod openapi_fuzz;
 mod process;
 mod provision;
@@ -47,6 +48,10 @@ cargo xtask <command>
       --seed S          the first, 1; alone, that world only
       --trace FILE      what a failing run printed: replays it, and tells what happens
   bench [OPTIONS]     CPU, latency and wake-ups against a raw floor (bench/README.md), about 11 minutes
+  load [OPTIONS]      many clients that type, and a count of every write; --help lists its options
+  verify              whether a database is whole, document by document
+      --data DIR        of a stack that `dev` started
+      --file FILE       or an export: SQLite, or the SQL of `wrangler d1 export`
 
 Tools are cached in the user's cache folder; YRELAY_TOOLS names another one.";
 
@@ -94,6 +99,7 @@ fn run(args: &mut Args) -> Result<ExitCode> {
             node.arg(tools::root().join("bench").join("run.mjs")).args(args.take_rest());
             succeed(process::status(&mut node)?)
         }
+        Some(tool @ ("load" | "verify")) => succeed(member::run(tool, args)?),
         None | Some("help" | "--help" | "-h") => {
             println!("{USAGE}");
             Ok(ExitCode::SUCCESS)

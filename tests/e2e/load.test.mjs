@@ -1,0 +1,63 @@
+// `cargo xtask load`, in short, on every relay: nothing is lost, also when connections break on the way.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { RELAYS } from "./support/relays.mjs";
+import { startGate } from "./support/tcp-gate.mjs";
+
+const root = new URL("../..", import.meta.url).pathname;
+/** The first run compiles. */
+const RUN_LIMIT = 170_000;
+
+/** Runs it against a relay; answers its exit code, its report and what it printed. */
+function load(relay, url, args) {
+  const folder = mkdtempSync(join(tmpdir(), "yrelay-load-"));
+  const [ready, report] = ["ready.json", "report.json"].map((name) => join(folder, name));
+  writeFileSync(ready, JSON.stringify({ api: relay.api, relays: [{ label: relay.label, url }] }));
+  writeFileSync(join(folder, "secrets.json"), JSON.stringify(relay.stack.secrets), { mode: 0o600 });
+  const options = ["--ready-file", ready, "--data", folder, "--relay", relay.label, "--json", report, ...args];
+  return new Promise((settle) => {
+    execFile("cargo", ["run", "--quiet", "--locked", "--package", "load", "--", ...options], { cwd: root, timeout: RUN_LIMIT }, (error, stdout, stderr) => {
+      const json = error && error.code !== 1 ? undefined : JSON.parse(readFileSync(report, "utf8"));
+      rmSync(folder, { recursive: true });
+      settle({ code: error ? error.code : 0, json, shown: `${stdout}${stderr}` });
+    });
+  });
+}
+
+for (const { label, start } of RELAYS) {
+  describe(`load on ${label}`, () => {
+    let relay;
+    before(async () => {
+      relay = await start();
+    });
+    after(() => relay?.stop());
+
+    test("10 clients in 3 documents: every write is delivered once and stored", async () => {
+      const { code, json, shown } = await load(relay, relay.url, ["--clients", "10", "--documents", "3", "--rate", "2", "--seconds", "5"]);
+      assert.equal(code, 0, shown);
+      assert.equal(json.writes, json.expectedWrites);
+      assert.ok(json.writes > 80, `${json.writes} writes`);
+      assert.deepEqual({ ...json.stored, firstMissing: null }, { found: json.writes, missing: 0, unexpected: 0, writers: 10, firstMissing: null });
+      assert.equal(json.deliveries.live + json.deliveries.bySync, json.deliveries.expected);
+      assert.deepEqual(json.documentsApart, []);
+    });
+
+    test("connections that break cost nothing but time", async () => {
+      const gate = await startGate(relay.url);
+      const url = `${gate.url.replace(/^http/, "ws")}/ws`;
+      const run = load(relay, url, ["--clients", "6", "--documents", "2", "--rate", "4", "--seconds", "8"]);
+      // Resets what is open, and lets in who comes again.
+      const cuts = setInterval(() => gate.open(), 2500);
+      const { code, json, shown } = await run.finally(() => clearInterval(cuts));
+      await gate.stop();
+      assert.equal(code, 0, shown);
+      assert.ok(json.reconnects["1006"] > 0, shown);
+      assert.equal(json.stored.missing, 0);
+      assert.ok(json.disconnectedSeconds > 0, shown);
+    });
+  });
+}
