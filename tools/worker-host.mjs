@@ -177,7 +177,9 @@ async function start(options) {
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);
   }
   if (demo && ready.workspace) {
-    demo.open({ ...ready, secret: vars.API_JWT_SECRET });
+    // The relay beside it starts once this is ready, on a port that is known before.
+    const beside = options.relayPort ? [{ label: "deno", url: `ws://127.0.0.1:${options.relayPort}/ws` }] : [];
+    demo.open({ ...ready, relays: [...ready.relays, ...beside], secret: vars.API_JWT_SECRET });
     ready.demo = `${demo.origin}/`;
   }
   ready.pids = { host: process.pid, workerd: children.at(-1)?.pid };

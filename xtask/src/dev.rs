@@ -96,7 +96,7 @@ fn start_worker(options: &Options) -> Result<Service> {
     let data = options.data.to_str().ok_or("the path of --data is not valid UTF-8")?;
     let first_line = json!({
         "dataDir": data, "host": options.host, "port": options.port, "demoPort": DEMO_PORT,
-        "workspace": WORKSPACE, "tellOrigins": true,
+        "relayPort": options.relay_port, "workspace": WORKSPACE, "tellOrigins": true,
     });
     Service::start(&mut node, &first_line.to_string())
 }

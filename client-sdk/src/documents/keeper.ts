@@ -99,7 +99,9 @@ export class DocumentKeeper extends Emitter<Events> {
   get status(): DocumentStatus {
     const { connection } = this;
     const reason = this.#reason ?? this.#refusal;
-    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...(reason === undefined ? {} : { reason }) };
+    const label = connection === "live" ? this.#link?.label : undefined;
+    const more = { ...(label === undefined ? {} : { label }), ...(reason === undefined ? {} : { reason }) };
+    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...more };
   }
 
   get connection(): DocumentStatus["connection"] {
