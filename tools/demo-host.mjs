@@ -14,7 +14,8 @@ const TYPES = { html: "text/html; charset=utf-8", css: "text/css; charset=utf-8"
 
 /**
  * Starts the page's server; `port` is taken if it is free, else another one. The page works once
- * `open` was called with the stack that it uses; `close` ends the server.
+ * `open` was called with the stack that it uses; `close` ends the server. A stack may have `workspaces`
+ * besides its own, which the page is asked for by `?workspace=`: a name to what differs there.
  */
 export async function startDemo({ host, port }) {
   const files = bundleDemo();
@@ -49,8 +50,9 @@ function answerSession(response, stack, query) {
   const person = query.get("person") ?? "";
   const workspace = query.get("workspace") ?? stack.workspace;
   if (!PERSON.test(person)) return answer(response, 400, "text/plain", "say ?person=, such as heron-417");
-  if (workspace !== stack.workspace && !stack.workspaces?.includes(workspace)) return answer(response, 403, "text/plain", "tokens are for the demo's workspace only");
-  return answer(response, 200, "application/json", JSON.stringify(session(stack, workspace, person)));
+  const own = workspace === stack.workspace ? stack : stack.workspaces?.get(workspace);
+  if (own === undefined) return answer(response, 403, "text/plain", "tokens are for the demo's workspace only");
+  return answer(response, 200, "application/json", JSON.stringify(session({ ...stack, ...own }, workspace, person)));
 }
 
 function session({ api, relays, secret }, workspace, person) {
@@ -60,7 +62,8 @@ function session({ api, relays, secret }, workspace, person) {
 
 /** The page may talk to this server and to the stack, and to nobody else. The editor writes styles of its own. */
 function policy(stack) {
-  const others = stack ? [stack.api, ...stack.relays.map(({ url }) => new URL(url).origin)].join(" ") : "";
+  const served = stack ? [stack, ...(stack.workspaces?.values() ?? [])] : [];
+  const others = [...new Set(served.flatMap(({ api, relays }) => [api, ...relays.map(({ url }) => new URL(url).origin)]))].join(" ");
   const rules = ["default-src 'self'", `connect-src 'self' ${others}`, "style-src 'self' 'unsafe-inline'", "img-src 'self' data:", "frame-ancestors 'none'"];
   return { "content-security-policy": rules.join("; ") };
 }

@@ -8,31 +8,28 @@ export class Person {
   sockets = { opened: 0, open: 0, most: 0 };
   errors = [];
 
-  static async of(world, name, { script, ...options }) {
+  static async of(scene, name, { script, ...options } = {}) {
     const person = new Person();
-    const context = await world.browser.newContext(options);
-    context.setDefaultTimeout(world.limit);
+    const context = await scene.world.browser.newContext(options);
+    context.setDefaultTimeout(scene.world.limit);
     await context.addInitScript((own) => {
       try {
         localStorage.setItem("yrelay-demo.person", own);
       } catch {}
     }, name);
     if (script !== undefined) await context.addInitScript(script);
-    Object.assign(person, { world, name, context });
+    Object.assign(person, { scene, name, context });
     context.on("page", (page) => person.#watch(page));
     return person;
   }
 
   /** A tab with the demo, once the note can be written in. */
-  async open(query = "", { waits = true } = {}) {
+  async open(query = "") {
+    const { world, workspace } = this.scene;
     const tab = new Tab(await this.context.newPage(), this);
-    await tab.page.goto(`${this.world.demo.origin}/${query}`);
-    if (waits) await tab.loaded();
+    await tab.page.goto(`${world.demo.origin}/?workspace=${workspace.id}${query}`);
+    await tab.loaded();
     return tab;
-  }
-
-  async close() {
-    await this.context.close();
   }
 
   #watch(page) {
