@@ -35,6 +35,7 @@ describe("looks", { skip: missingChromium(), timeout: 170_000 }, () => {
     await agent.write("jobs/3", { title: "A title without any gap: https://example.com/a/very/long/address/that/does/not/end", state: "open" });
     await agent.write("jobs/4", { title: "Order seeds", state: "open" });
     await tabs[0].type("# Saturday\n\nThe beans go left of the path.");
+    await tabs[0].saved();
     await agent.edit(NOTE, [{ op: "append", text: "\ngardener: the sill is done" }], { root: "content" });
     agent.close();
     for (const tab of tabs) await until(async () => (await tab.jobs("open")).length === 2 && (await tab.note()).includes("gardener"), "everybody sees all of it");

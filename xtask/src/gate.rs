@@ -70,6 +70,7 @@ fn built(report: &mut Report) -> Result {
             })
         })?;
     }
+    report.step("demo build", || with_tools(&|_| build::demo()))?;
     report.step("wrangler.toml", || {
         with_tools(&|_| process::run(tools::node().arg("tools/wrangler-config.mjs")))
     })?;
@@ -86,11 +87,14 @@ fn built(report: &mut Report) -> Result {
     })?;
     report.step("client-sdk/", || {
         with_tools(&|_| {
-            process::run(tools::tsc().args(["--noEmit", "--project", "client-sdk"]))?;
-            node_tests("client-sdk/src")
+            for project in ["client-sdk", "client-sdk/demo"] {
+                process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
+            }
+            node_tests("client-sdk")
         })
     })?;
-    for folder in ["bench", "tests/yjs", "tests/e2e"] {
+    // Its tests say so and skip themselves where no Chromium is.
+    for folder in ["bench", "tests/yjs", "tests/e2e", "tests/browser"] {
         report.step(folder, || with_tools(&|_| node_tests(folder)))?;
     }
     Ok(())

@@ -16,7 +16,13 @@ export const FAILING_DATABASES = [
     name: "never answers",
     shown: /timeout/,
     script: () => {
-      IDBFactory.prototype.open = () => new EventTarget();
+      const { open } = IDBFactory.prototype;
+      IDBFactory.prototype.open = function (...args) {
+        const request = open.apply(this, args);
+        // Nobody hears of it, as when another page blocks it for ever.
+        request.addEventListener = () => {};
+        return request;
+      };
     },
   },
   {
@@ -51,3 +57,14 @@ export const FAILING_DATABASES = [
     },
   },
 ];
+
+/** A device with room for 40 kB of documents. */
+export function FILLING_UP() {
+  let left = 40_000;
+  const { add } = IDBObjectStore.prototype;
+  IDBObjectStore.prototype.add = function (value, ...rest) {
+    left -= value.update?.length ?? value.write?.update?.length ?? 0;
+    if (left < 0) throw new DOMException("The quota has been exceeded.", "QuotaExceededError");
+    return add.call(this, value, ...rest);
+  };
+}
