@@ -175,6 +175,7 @@ async function start(options) {
   if (options.workspace) {
     ready.workspace = options.workspace;
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);
+    ready.agentToken = mintToken({ secret: vars.API_JWT_SECRET, sub: "example-agent", kind: "agent", workspaces: { [options.workspace]: "editor" }, ttl: READY_TOKEN_TTL });
   }
   if (demo && ready.workspace) {
     // The relay beside it starts once this is ready, on a port that is known before.
