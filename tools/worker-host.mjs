@@ -151,7 +151,7 @@ async function start(options) {
   const dataDir = resolve(options.dataDir);
   const secrets = ensureSecrets(dataDir);
   const port = await claimPort(host, options.port ?? 0);
-  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`];
+  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`, ...(options.origins ?? [])];
   if (options.demoPort !== undefined) {
     const { startDemo } = await import("./demo-host.mjs");
     demo = await startDemo({ host, port: options.demoPort });
