@@ -6,7 +6,7 @@ import { chromium } from "playwright-core";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /** How long any step with the browser may take, in ms. */
-const STEP_LIMIT = 20_000;
+const STEP_LIMIT = 40_000;
 
 /** The path of a Chromium: that of CHROMIUM_BIN, else the first on PATH; `null` when there is none. */
 export function findChromium() {
@@ -29,6 +29,8 @@ export async function launch() {
   const browser = await chromium.launch({
     executablePath: findChromium(),
     timeout: STEP_LIMIT,
+    // People have it, and a page that comes back out of it has missed what happened.
+    ignoreDefaultArgs: ["--disable-back-forward-cache"],
     // In a container there is neither a sandbox for root nor a large /dev/shm.
     args: [...(process.getuid?.() === 0 ? ["--no-sandbox"] : []), "--disable-dev-shm-usage"],
   });

@@ -1,5 +1,8 @@
 // A person and the pages that they have open: what they read and do there.
-import { PATIENCE, until } from "../../e2e/support/waiting.mjs";
+import { until } from "../../e2e/support/waiting.mjs";
+
+/** How long a page may take to open, in ms: a second on an idle machine, more when seven open at once. */
+const OPENING = 40_000;
 
 /** What a page that loses its server logs by itself, which no page can help. */
 const NETWORK = /Failed to load resource|WebSocket connection to|net::ERR_/;
@@ -53,7 +56,7 @@ export class Tab {
   }
 
   loaded() {
-    return until(() => this.page.evaluate(() => document.querySelector("#note .cm-content")?.ariaReadOnly === null && document.querySelector("#note .cm-content") !== null), `${this.person.name} may write`, PATIENCE);
+    return until(() => this.page.evaluate(() => document.querySelector("#note .cm-content")?.ariaReadOnly === null && document.querySelector("#note .cm-content") !== null), `${this.person.name} may write`, OPENING);
   }
 
   /** The note as it is shown, without the cursors of others. */
