@@ -11,6 +11,7 @@
 //! - [`feed`]: the change feed: cursors, the SSE text, the state machine of a stream.
 //! - [`api`]: HTTP decisions: routes, problems, tokens.
 //! - [`mcp`]: the Model Context Protocol, as calls of the API.
+//! - [`planted`]: known bugs that the simulator switches on; a constant `false` in what ships.
 //!
 //! The shells are thin loops around it:
 //!
@@ -25,6 +26,7 @@ pub mod api;
 pub mod document;
 pub mod feed;
 pub mod mcp;
+pub mod planted;
 pub mod protocol;
 pub mod room;
 

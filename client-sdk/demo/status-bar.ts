@@ -56,6 +56,8 @@ function connectionOf({ connection, label, isReadOnly, reason }: DocumentStatus)
   switch (connection) {
     case "live":
       return [`${isReadOnly ? "Reading on" : "Live on"} ${label ?? "a relay"}`, "good"];
+    case "peer":
+      return ["Browser to browser", "good"];
     case "feed":
       return reason === undefined ? ["Alone, no socket", "calm"] : ["Out of reach", "warn"];
     case "stopped":

@@ -56,12 +56,49 @@ export interface LockManagerLike {
   request(name: string, options: { signal?: AbortSignal; steal?: boolean }, run: () => Promise<void>): Promise<void>;
 }
 
+/** The part of an `RTCDataChannel` that is used. */
+export interface DataChannelLike {
+  binaryType: string;
+  readonly bufferedAmount: number;
+  bufferedAmountLowThreshold: number;
+  readonly readyState: string;
+  onopen: (() => void) | null;
+  onmessage: ((event: { data: unknown }) => void) | null;
+  onclose: (() => void) | null;
+  onbufferedamountlow: (() => void) | null;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+}
+
+/** The part of an `RTCPeerConnection` that is used. */
+export interface PeerConnectionLike {
+  readonly connectionState: string;
+  readonly iceGatheringState: string;
+  readonly localDescription: { readonly sdp: string } | null;
+  onconnectionstatechange: (() => void) | null;
+  onicegatheringstatechange: (() => void) | null;
+  createDataChannel(label: string, options: { negotiated: boolean; id: number }): DataChannelLike;
+  /** Without an argument it makes the offer or the answer by itself. */
+  setLocalDescription(): Promise<void>;
+  setRemoteDescription(description: { type: "answer" | "offer"; sdp: string }): Promise<void>;
+  close(): void;
+}
+
+/** A STUN or TURN server, as `RTCPeerConnection` takes it. */
+export interface IceServer {
+  readonly urls: string[] | string;
+  readonly username?: string;
+  readonly credential?: string;
+}
+
 /** What a page has besides: a database, and other tabs of the same origin. Each may be missing. */
 export interface PageEnvironment extends Environment {
   /** `null` where there is none. May throw, as the browser's own property does. */
   indexedDB(): IDBFactory | null;
   locks(): LockManagerLike | null;
   openChannel(name: string): BroadcastChannelLike | null;
+  /** Throws where there is no WebRTC. */
+  connectPeer(configuration: { iceServers: IceServer[] }): PeerConnectionLike;
+  crypto(): Crypto;
 }
 
 /** The surroundings that this code runs in. Where there is no page, it is online and visible. */
@@ -85,6 +122,8 @@ export function browserEnvironment(): PageEnvironment {
     // Node has both too, but only pages have tabs.
     locks: () => (page === undefined ? null : ((globalThis.navigator?.locks as LockManagerLike | undefined) ?? null)),
     openChannel: (name) => (page === undefined || typeof BroadcastChannel === "undefined" ? null : (new BroadcastChannel(name) as unknown as BroadcastChannelLike)),
+    connectPeer: (configuration) => new RTCPeerConnection(configuration) as unknown as PeerConnectionLike,
+    crypto: () => globalThis.crypto,
   };
 }
 

@@ -6,11 +6,13 @@ export interface Company {
   readonly otherHumans: number | null;
   /** Whether the surface is a Yjs document that somebody edits here. */
   readonly isYjs: boolean;
+  /** Others are reached without a relay. */
+  readonly isCarried?: boolean;
 }
 
-/** A person alone never opens a socket, nor does a surface that Yjs does not carry. */
-export function shouldOpenWs({ otherHumans, isYjs }: Company): boolean {
-  return isYjs && otherHumans !== null && otherHumans >= 1;
+/** A person alone never opens a socket, nor does a surface that Yjs does not carry, or that peers do. */
+export function shouldOpenWs({ otherHumans, isYjs, isCarried = false }: Company): boolean {
+  return isYjs && !isCarried && otherHumans !== null && otherHumans >= 1;
 }
 
 /** Why a socket is held, or kept closed, whatever the company. The application may have names of its own. */

@@ -1,6 +1,8 @@
 // The entry "./relay": the list and the socket without Yjs, for builds and for other protocols.
 export { checkRelayList, parseRelayList, RelayListError } from "./relay-list.ts";
 export type { Relay } from "./relay-list.ts";
+/** The list's state machine alone: pure, for a connection of another kind. */
+export * as RelayWalker from "./relay-walker.ts";
 export { RelaySocket } from "./relay-socket.ts";
 export type { Channel, Receiver, RelaySocketOptions, RelayStatus, RelayTimes } from "./relay-socket.ts";
 export type { AdvanceTrigger, TelemetryEvent } from "./relay-walker.ts";

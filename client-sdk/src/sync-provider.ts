@@ -144,6 +144,11 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     return this.#receipts.flush(signal);
   }
 
+  /** Asks who is there: somebody else has taken people out of the awareness. */
+  askForPeople(): void {
+    this.#active?.queryAwareness();
+  }
+
   /** Ends it. The document stays the application's. */
   destroy(): void {
     if (this.#destroyed) return;

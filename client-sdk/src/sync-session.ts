@@ -97,6 +97,11 @@ export class SyncSession {
   adopt(): void {
     this.#isProbe = false;
     this.#announce();
+    this.queryAwareness();
+  }
+
+  /** Asks who is there. */
+  queryAwareness(): void {
     this.#send(encodeQueryAwareness());
   }
 

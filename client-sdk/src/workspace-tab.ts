@@ -20,6 +20,7 @@ import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
 import { senderOf } from "./ops/sender.ts";
 import type { Sender, WriteReceipt } from "./ops/sender.ts";
+import { Peers } from "./p2p.ts";
 import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
@@ -160,6 +161,7 @@ export class WorkspaceTab {
     this.#presence.close();
     this.#stream.close();
     this.ops.stop();
+    this.#context?.peers?.close();
     this.#unwatch();
     await this.#outbox.settled();
     this.#ending.abort(CLOSED);
@@ -226,11 +228,13 @@ export class WorkspaceTab {
   #follow(): void {
     if (this.#ending.signal.aborted) return;
     this.#leading = new AbortController();
+    const peers = this.#context?.peers;
     this.#context = null;
     this.#cursor = this.#stream.cursor ?? this.#cursor;
     this.#stream.stop();
     this.#presence.stop();
     this.#documents.follow();
+    peers?.close();
     this.#outbox.detach();
     this.#database?.close();
     this.#database = null;
@@ -328,12 +332,15 @@ export class WorkspaceTab {
   }
 
   #contextOf(store: DocumentContext["store"]): DocumentContext {
-    const { relays = [], workspace, pin, times, onTelemetry } = this.#options;
+    const { relays = [], p2p = false, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
     const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
     const getToken = scopeTokensOf(api);
     const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
-    return { environment, api, ops, store, presence: this.#presence, account: () => this.#account, connect: relays.length === 0 ? null : connect };
+    const { account, presence } = { account: () => this.#account, presence: this.#presence };
+    const options = { api, environment, presence, relays, workspace, getToken, ...more };
+    const peers = p2p === false ? null : new Peers({ ...options, p2p: p2p === true ? {} : p2p });
+    return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
   }
 }

@@ -27,6 +27,9 @@ export class MiniApi {
   fault: "after" | "before" | null = null;
   /** Answers a call in place of the API. */
   script: (call: ApiCall) => Promise<Response> | undefined = () => undefined;
+  /** Who may only read: no peer secret for them. */
+  readonly viewers = new Set<string>();
+  readonly #signals: { id: number; to: string; from: string; sub: string; topic: string; data: unknown }[] = [];
   readonly #answers = new Map<string, object>();
   readonly #streams = new Set<ReadableStreamDefaultController<Uint8Array>>();
 
@@ -95,6 +98,8 @@ export class MiniApi {
     if (path === "changes") return Response.json({ changes: this.log.slice(Number(query.get("since"))), head, floor: 0 });
     if (path === "changes/stream") return this.#stream(query.get("since"), signal);
     if (path === "presence") return this.#presence(method, sub, query.get("session") ?? (JSON.parse(String(body ?? "{}")) as { session: string }).session);
+    if (path === "tokens") return Response.json({ token: "scope", expiresAt: Number.MAX_SAFE_INTEGER, ...(this.viewers.has(sub) ? {} : { peerSecret: "secret" }) });
+    if (path === "p2p/signal") return this.#signal(method, sub, query, body);
     if (path.startsWith("nodes/")) return this.#record(method, below, sub, body);
     if (path.startsWith("docs/")) return this.#documentCall(method, below, sub, { query, body });
     return problem(404, "not_found");
@@ -139,6 +144,16 @@ export class MiniApi {
     const presence = [...this.people].flatMap(([name, all]) => [...all].map((one) => ({ sub: name, kind: "human", session: one, state: {}, expiresAt: 0, self: one === session })));
     const otherHumans = [...this.people.keys()].filter((name) => name !== sub).length;
     return method === "DELETE" ? new Response(null, { status: 204 }) : Response.json({ presence, otherHumans, complete: true });
+  }
+
+  #signal(method: string, sub: string, query: URLSearchParams, body: RequestInit["body"]): Response {
+    if (method === "POST") {
+      const id = this.#signals.length + 1;
+      this.#signals.push({ ...(JSON.parse(String(body)) as { to: string; from: string; topic: string; data: unknown }), id, sub });
+      return Response.json({ id, expiresAt: 0 }, { status: 201 });
+    }
+    const signals = this.#signals.filter(({ id, to }) => to === query.get("peer") && id > Number(query.get("after")));
+    return Response.json({ signals: signals.map(({ to: _, ...signal }) => signal) });
   }
 
   #commit(kind: Change["kind"], path: string, actor: string): number {

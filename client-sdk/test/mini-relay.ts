@@ -132,6 +132,7 @@ export class MiniRelay {
   #text(visit: Visit, message: Record<string, unknown>): void {
     if (message["type"] === "ping") return void visit.socket.send('{"type":"pong"}');
     visit.texts.push(message);
+    if (message["type"] === "publish") for (const other of this.visits) if (subscribes(other, message["topic"])) other.socket.send(JSON.stringify({ ...message, sender: "somebody" }));
     if (message["type"] !== "flush") return;
     const answer = this.answerFlush(message["id"]);
     if (answer !== null) visit.socket.send(JSON.stringify(answer));
@@ -143,4 +144,8 @@ export class MiniRelay {
     write(encoder);
     socket.send(encoding.toUint8Array(encoder));
   }
+}
+
+function subscribes({ texts }: Visit, topic: unknown): boolean {
+  return texts.some(({ type, topics }) => type === "subscribe" && (topics as unknown[]).includes(topic));
 }

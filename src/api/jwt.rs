@@ -187,6 +187,11 @@ impl Algorithm {
     }
 }
 
+/// The text that only the secret's holder can make of a message, for other uses than tokens.
+pub(super) fn derive(secret: &[u8], message: &str) -> Result<String, AuthError> {
+    Ok(Base64UrlUnpadded::encode_string(&mac(secret, message.as_bytes())?.finalize().into_bytes()))
+}
+
 fn mac(secret: &[u8], message: &[u8]) -> Result<Hmac<Sha256>, AuthError> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| AuthError::BadSignature)?;
     mac.update(message);

@@ -247,7 +247,7 @@ mod tests {
             "SignalAnswer": SignalAnswer { id: 1, expires_at: 1 },
             "SignalList": SignalList { signals: vec![signal.clone()] },
             "StoredTelemetry": StoredTelemetry { stored: 1 },
-            "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1 },
+            "TokenAnswer": TokenAnswer { token: "t".to_owned(), expires_at: 1, peer_secret: Some("s".to_owned()) },
             "UpdateAnswer": UpdateAnswer { clock: 1, epoch: 0, missed: Some(false) },
             "Workspace": Workspace { id: "w".to_owned(), head: 1, floor: 0 },
             "WriteAnswer": WriteAnswer { clock: 1, path: "a".to_owned() },

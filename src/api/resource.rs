@@ -88,6 +88,9 @@ pub struct TokenAnswer {
     pub token: String,
     /// When it ends, in milliseconds since the Unix epoch.
     pub expires_at: u64,
+    /// What browsers of the workspace seal their signaling with, for those that may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_secret: Option<String>,
 }
 
 /// The answer to an update of a document.

@@ -81,6 +81,13 @@ impl ScopeClaims {
         })
     }
 
+    /// Whether its holder may connect to other browsers: nothing is checked there, so it takes who may
+    /// write, and may write over a relay (A5).
+    #[must_use]
+    pub fn joins_peers(&self) -> bool {
+        self.purpose == Purpose::Relay && self.role >= Role::Editor
+    }
+
     /// Whether the token is for this workspace. The relay asks before it creates a room.
     ///
     /// # Errors
@@ -107,6 +114,16 @@ impl ScopeSeed {
     #[must_use]
     pub fn pkcs8(&self) -> Vec<u8> {
         [&PKCS8_PREFIX[..], &self.0[..]].concat()
+    }
+
+    /// What browsers of one workspace seal their signaling with: it says nothing about the seed, or
+    /// about another workspace's.
+    ///
+    /// # Errors
+    /// None that a seed can cause.
+    pub fn peer_secret(&self, workspace: &WorkspaceId) -> Result<String, AuthError> {
+        // No token is signed by HMAC with the seed, so the prefix tells uses to come apart.
+        jwt::derive(&self.0, &format!("yrelay peers {}", workspace.as_str()))
     }
 }
 
@@ -340,6 +357,26 @@ mod tests {
         assert_eq!(claims.exp, NOW + 20);
         let other = ScopeClaims::grant(&actor, &workspace("w2"), Purpose::Stream, NOW).unwrap_err();
         assert_eq!(other, Problem::new(ProblemCode::Forbidden));
+    }
+
+    #[test]
+    fn a5_who_cannot_write_over_a_relay_is_no_peer() {
+        let claims = relay_claims();
+        assert!(claims.joins_peers());
+        assert!(ScopeClaims { role: Role::Owner, ..claims.clone() }.joins_peers());
+        assert!(!ScopeClaims { role: Role::Viewer, ..claims.clone() }.joins_peers());
+        assert!(!ScopeClaims { purpose: Purpose::Stream, ..claims }.joins_peers());
+    }
+
+    #[test]
+    fn a_peer_secret_belongs_to_one_workspace_and_one_seed() {
+        let seed = ScopeSeed::parse(SEED).unwrap();
+        let secret = seed.peer_secret(&workspace("w1")).unwrap();
+        // By another implementation: HMAC-SHA256 of `yrelay peers w1` under the 32 bytes of the seed.
+        assert_eq!(secret, "3xkgPQG2rwxNriCrWV1GCKbveA882pmtkXLk4JVS88g");
+        assert_ne!(secret, seed.peer_secret(&workspace("w2")).unwrap());
+        let other = ScopeSeed::parse(&"A".repeat(43)).unwrap();
+        assert_ne!(secret, other.peer_secret(&workspace("w1")).unwrap());
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::issuer::Issuer;
 use crate::api::auth::{Actor, ApiSecret, AuthError, verify_api_token};
 use crate::api::jwks::{JwksUrl, UnverifiedApiToken};
 use crate::api::origin::OriginList;
+use crate::api::path::WorkspaceId;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::token::{ScopeClaims, ScopeSeed, UnverifiedScope, scope_token_input, seal_scope_token};
 use crate::feed::limits;
@@ -148,6 +149,12 @@ impl Config {
         let input = scope_token_input(claims)?;
         let signature = self.scope_keys().await?.sign(input.as_bytes()).await.map_err(unusable)?;
         Ok(seal_scope_token(&input, &signature))
+    }
+
+    /// What the browsers of a workspace seal their signaling with.
+    pub fn peer_secret(&self, workspace: &WorkspaceId) -> Result<String, Problem> {
+        let seed = self.seed.as_ref().ok_or_else(|| misconfigured(SCOPE_SIGNING_KEY))?;
+        Ok(seed.peer_secret(workspace)?)
     }
 
     /// What a scope token says, if its signature is good.

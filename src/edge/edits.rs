@@ -206,10 +206,12 @@ pub async fn replace_document(
     let bytes = body(request, MAX_UPDATE_BYTES).await?;
     let hash = body_hash(&bytes);
     let client = (js_sys::Math::random() * 4_294_967_296.0) as u64;
-    let update =
-        lazy_module::replacement(content_type.as_deref(), &bytes, call.query.value("root")?, client)?;
+    let root = call.query.value("root")?;
+    let update = lazy_module::replacement(content_type.as_deref(), &bytes, root, client)?;
     let epoch = call.query.epoch()?;
-    let key = op_key(request, &actor, workspace, ("PUT", &format!("docs/{}", path.as_str())))?;
+    // The same text for another root is another request. No path has a line break in it.
+    let scope = format!("docs/{}\n{}", path.as_str(), root.unwrap_or_default());
+    let key = op_key(request, &actor, workspace, ("PUT", &scope))?;
     let db = call.db()?;
     let append = Append {
         workspace: workspace.as_str(),

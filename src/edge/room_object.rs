@@ -61,8 +61,8 @@ impl DurableObject for Room {
         let (mut attachments, mut sockets) = (Vec::new(), Sockets::default());
         let raw_state = JsValue::from(state.as_raw());
         if busy::is_set(&raw_state) {
-            // The WASM instance was reset under a room that had something to save (D1b). Nobody may
-            // get a receipt for what is lost now: clients connect again and bring it back.
+            // The WASM instance was reset under a room that owed somebody something (D1b). Nobody may
+            // get a receipt for what is lost now, or wait for it: clients connect again.
             socket::restart_all(&state);
             busy::set(&raw_state, false);
         } else {
@@ -230,9 +230,9 @@ impl Shell {
     /// One timer, for the earliest thing that is due (D1a). A later one is replaced.
     fn arm(self: &Rc<Self>) {
         let due = self.core.borrow().poll_timeout();
-        let unsaved = self.core.borrow().has_unsaved();
-        if self.busy.replace(unsaved) != unsaved {
-            busy::set(&self.raw_state, unsaved);
+        let busy = self.core.borrow().owes_something();
+        if self.busy.replace(busy) != busy {
+            busy::set(&self.raw_state, busy);
         }
         let mut timer = self.timer.borrow_mut();
         match (due, timer.as_ref()) {
@@ -275,7 +275,7 @@ impl Shell {
 /// Documents whose updates are stored in one transaction: three statements each.
 const FLUSHED_TOGETHER: usize = 20;
 
-/// A mark on the object's state that says that the room has something to save. The state outlives a
+/// A mark on the object's state that says that the room owes somebody something. The state outlives a
 /// reset of the WASM instance and does not outlive hibernation, which a busy room does not enter.
 mod busy {
     use js_sys::Reflect;

@@ -2,8 +2,6 @@
 
 use std::rc::Rc;
 
-use worker::console_error;
-
 use super::clock;
 use super::compaction::{self, is_worthwhile};
 use super::db::documents::{Append, AppendedUpdate};
@@ -91,7 +89,7 @@ pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
         }
         // It may have been committed; trying each alone would wait once more for every one of them.
         Err(DbError::Unavailable(cause)) => {
-            console_error!("room {}: flush: {cause}", shell.workspace);
+            shell.log("flush", &cause);
             for flush in &flushes {
                 failed(&shell, flush, StoreError::Unavailable);
             }

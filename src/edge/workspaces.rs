@@ -102,7 +102,9 @@ pub async fn mint(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceI
     let purpose = parse_token_request(&body(request, MAX_BODY_BYTES).await?)?;
     let claims = ScopeClaims::grant(&actor, workspace, purpose, clock::now_s())?;
     let token = call.config.mint_scope_token(&claims).await?;
-    respond::json(201, &resource::TokenAnswer { token, expires_at: claims.exp.saturating_mul(1000) })
+    let peer_secret = claims.joins_peers().then(|| call.config.peer_secret(workspace)).transpose()?;
+    let expires_at = claims.exp.saturating_mul(1000);
+    respond::json(201, &resource::TokenAnswer { token, expires_at, peer_secret })
 }
 
 /// Where the log of a workspace stands, if the workspace lives.

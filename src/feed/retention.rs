@@ -13,6 +13,7 @@
 //!   ?through + 1)
 //! ```
 
+use crate::planted::{Bug, planted};
 use crate::protocol::Timestamp;
 
 use super::limits::RETENTION_MS;
@@ -31,7 +32,8 @@ pub struct Cutoff {
 /// is left. `batch` bounds the rows of one statement.
 #[must_use]
 pub fn cutoff(now: Timestamp, head: u64, floor: u64, batch: u32) -> Option<Cutoff> {
-    let through = head.saturating_sub(1).min(floor.saturating_add(u64::from(batch)));
+    let newest_kept = if planted(Bug::ClockReuseAfterSweep) { 0 } else { 1 };
+    let through = head.saturating_sub(newest_kept).min(floor.saturating_add(u64::from(batch)));
     (through > floor).then(|| Cutoff { before: now.saturating_sub(RETENTION_MS), through })
 }
 

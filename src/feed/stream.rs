@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crate::planted::{Bug, planted};
 use crate::protocol::Timestamp;
 use crate::protocol::change::{Change, ChangeKind};
 
@@ -226,7 +227,12 @@ impl Stream {
         if self.heartbeat_due() <= now {
             // Text that still waits says the same, and must not pile up behind a reader that stalls.
             match self.queued_bytes {
-                0 => self.write(&sse::comment(), now),
+                0 => match self.phase {
+                    Phase::Following(position) if planted(Bug::CursorMovedByHeartbeat) => {
+                        self.write(&sse::head_event(position.last + 1), now);
+                    }
+                    _ => self.write(&sse::comment(), now),
+                },
                 _ => self.written = now,
             }
         }

@@ -5,6 +5,7 @@
 //! people who are here converge, and the pending tail holds what they brought until storage is back.
 
 use crate::document::checkpoint;
+use crate::protocol::close::CloseCode;
 use crate::protocol::{Timestamp, message};
 
 use super::session::SessionId;
@@ -29,6 +30,11 @@ pub(super) struct Alone {
 impl Alone {
     pub(super) const fn is_serving(&self) -> bool {
         self.serving
+    }
+
+    /// Whether storage is going to be read by itself.
+    pub(super) const fn reads_again(&self) -> bool {
+        self.again.is_some()
     }
 
     pub(super) fn timeout(&self) -> Option<Timestamp> {
@@ -118,17 +124,31 @@ impl Room {
         self.send_binary(vec![session], Frame::Bytes(message::sync_step_1(&vector)));
     }
 
-    /// Notes the epoch that a writer says its copy has. `false` when others here have another.
-    pub(super) fn assume_epoch(&mut self, id: SessionId) -> bool {
+    /// Notes the epoch that somebody says their copy has. `false` when others here have another. The
+    /// first one counts, and sends away who waits here with another one and would be sent what it voids.
+    pub(super) fn assume_epoch(&mut self, id: SessionId, now: Timestamp) -> bool {
         let Some(session) = self.sessions.get(&id) else { return false };
         let Some(stated) = session.info.epoch else { return true };
         let Some(document) = self.documents.get_mut(&session.info.document) else { return false };
         if !document.alone.serving || document.epoch.is_some() {
             return true;
         }
-        *document.alone.epoch.get_or_insert(stated) == stated
+        if let Some(assumed) = document.alone.epoch {
+            return assumed == stated;
+        }
+        document.alone.epoch = Some(stated);
+        for member in document.members.clone() {
+            let other = self.sessions.get(&member).and_then(|session| session.info.epoch);
+            if other.is_some_and(|other| other != stated) {
+                self.close(member, CloseCode::TryLater, OTHER_EPOCH, now);
+            }
+        }
+        true
     }
 }
+
+/// Why somebody is sent away from a document whose stored epoch cannot be read.
+pub(super) const OTHER_EPOCH: &str = "others here have another epoch; try again";
 
 /// The state vector of who has nothing.
 const NOTHING: &[u8] = &[0];

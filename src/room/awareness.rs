@@ -1,5 +1,6 @@
 //! Who owns which awareness entry of a document (W5).
 
+use crate::planted::{Bug, planted};
 use crate::protocol::awareness::AwarenessEntry;
 use crate::protocol::limits::MAX_OWNED_CLIENT_IDS;
 use crate::protocol::sorted::SortedMap;
@@ -102,8 +103,13 @@ impl AwarenessTable {
 
     /// Forgets a connection, and returns its clients with their last clocks.
     pub(super) fn remove(&mut self, session: SessionId) -> Vec<(u64, u32)> {
-        let gone: Vec<(u64, u32)> =
-            self.owned(session).map(|(client, entry)| (client, entry.clock)).collect();
+        let leaves = |entry: &Entry| entry.owner == session || planted(Bug::AwarenessRemovalOfOthers);
+        let gone: Vec<(u64, u32)> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| leaves(entry))
+            .map(|(client, entry)| (*client, entry.clock))
+            .collect();
         for (client, clock) in &gone {
             self.entries.remove(client);
             self.note_left(*client, *clock);

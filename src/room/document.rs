@@ -70,6 +70,12 @@ impl Document {
             && !self.tail.is_running()
     }
 
+    /// Whether somebody waits for something that only the room's memory knows of.
+    pub(super) fn owes_something(&self) -> bool {
+        let is_behind = self.pull != Pull::Idle || self.announced > self.clock;
+        !self.tail.is_empty() || !self.joining.is_empty() || (is_behind && !self.members.is_empty())
+    }
+
     /// The next time something has to be done for this document.
     pub(super) fn timeout(&self) -> Option<Timestamp> {
         let load = match self.view {
@@ -86,6 +92,13 @@ impl Document {
             .min()
     }
 
+    /// Makes the room look what others saved, at once or when the last look is that old.
+    pub(super) fn want_look(&mut self, now: Timestamp, look_after: u64) {
+        if self.pull == Pull::Idle && !self.members.is_empty() {
+            self.pull = Pull::Wanted(now.max(self.checked + look_after), 0);
+        }
+    }
+
     /// Takes in an update from a connection; the sender's frame is the caller's to forward.
     pub(super) fn receive(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
         self.tail.push(update, writer, now, config);
@@ -98,11 +111,22 @@ impl Document {
     /// Learns the epoch from a read of the document at a clock, and returns the one that was known
     /// before. A read that began before a commit shows the document as it was: it says nothing then.
     pub(super) fn learn_epoch(&mut self, clock: u64, epoch: Option<u64>) -> Option<u64> {
-        let known = self.epoch.or(self.alone.epoch);
+        let known = self.known_epoch();
         if clock >= self.clock {
             self.epoch = epoch;
         }
         known
+    }
+
+    /// The epoch that what people write belongs to: the stored one, or the one that they state while
+    /// storage cannot be read.
+    pub(super) fn known_epoch(&self) -> Option<u64> {
+        self.epoch.or(self.alone.epoch)
+    }
+
+    /// Whether a read of the document at a clock shows the content of an epoch that is over.
+    pub(super) fn is_overtaken(&self, clock: u64, epoch: Option<u64>) -> bool {
+        clock < self.clock && epoch.is_some() && self.epoch.is_some_and(|known| epoch != Some(known))
     }
 
     /// Whether the document may grow by so many bytes, as far as the room can tell without reading

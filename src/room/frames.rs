@@ -8,7 +8,8 @@ use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_FRAME_BYTES;
 use crate::protocol::message::{self, Message, decode_frame};
 
-use super::document::{Document, Pull};
+use super::alone::OTHER_EPOCH;
+use super::document::Document;
 use super::session::SessionId;
 use super::view::View;
 use super::{Action, Frame, Room};
@@ -38,8 +39,8 @@ impl Room {
         if let Some((code, reason)) = self.refused_epoch(id, checked.iter().any(writes)) {
             return self.close(id, code, reason, now);
         }
-        if !self.assume_epoch(id) {
-            return self.close(id, CloseCode::TryLater, "others here have another epoch; try again", now);
+        if !self.assume_epoch(id, now) {
+            return self.close(id, CloseCode::TryLater, OTHER_EPOCH, now);
         }
         // The usual frame is one message; it can be forwarded as it is, without a copy (W3).
         let whole = checked.len() == 1;
@@ -99,7 +100,13 @@ impl Room {
         document.joining.retain(|(joining, _)| *joining != id);
         document.joining.push((id, state_vector.to_vec()));
         match document.view {
-            View::Absent if document.alone.is_serving() => self.answer_alone(&path, id),
+            View::Absent if document.alone.is_serving() => {
+                let reads = document.alone.reads_again();
+                self.answer_alone(&path, id);
+                if !reads {
+                    self.load(&path, now);
+                }
+            }
             View::Absent => self.load(&path, now),
             View::Loading { .. } if document.alone.is_serving() => self.answer_alone(&path, id),
             View::Loading { .. } => {}
@@ -107,9 +114,7 @@ impl Room {
                 // The view may lack what others appended if the room was not told of it, so a joiner
                 // makes the room look, at once or when the last look is two seconds old: one query
                 // for a whole storm of joiners, and what it brings goes to everybody.
-                if document.pull == Pull::Idle {
-                    document.pull = Pull::Wanted(now.max(document.checked + look_after), 0);
-                }
+                document.want_look(now, look_after);
                 self.answer_joining(&path, now);
                 self.work_on(&path, now);
             }

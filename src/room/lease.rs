@@ -18,12 +18,17 @@ pub(super) struct Lease {
     /// The latest end that storage was told. The next is later, so that each lease is another value.
     latest: Timestamp,
     writing: Option<Timestamp>,
+    /// No lease stood when the one that is being written was asked for.
+    begins: bool,
+    /// When a write that failed is tried again, and how many have.
+    again: Option<Timestamp>,
+    failures: u32,
 }
 
 impl Lease {
     /// A lease that was written before, as the attachments say.
     pub(super) fn known(until: Timestamp) -> Self {
-        Self { until, latest: until, writing: None }
+        Self { until, latest: until, ..Self::default() }
     }
 
     /// When it ends, as far as the room knows.
@@ -31,17 +36,40 @@ impl Lease {
         self.until
     }
 
-    /// Whether half of it is left, or more.
+    /// Whether half of it is left, or more, and no try is due.
     pub(super) fn is_fresh(&self, now: Timestamp, length: u64) -> bool {
-        self.until >= now + length / 2
+        self.again.is_none() && self.until >= now + length / 2
+    }
+
+    /// When there is something to do.
+    pub(super) const fn timeout(&self) -> Option<Timestamp> {
+        self.again
+    }
+
+    /// A write failed. Nothing may happen in the room for hours, so it tries again by itself.
+    pub(super) fn retry(&mut self, now: Timestamp, backoff: impl FnOnce(u32) -> u64) {
+        self.again = Some(now + backoff(self.failures));
+        self.failures += 1;
+    }
+
+    /// Whether writers did not hear of the room until now: what they did meanwhile, nobody told it.
+    pub(super) fn has_begun(&mut self) -> bool {
+        self.writing.is_none() && self.until > 0 && std::mem::take(&mut self.begins)
+    }
+
+    /// Whether storage has not answered the last write yet.
+    pub(super) fn is_being_written(&self) -> bool {
+        self.writing.is_some()
     }
 
     /// Extends it when less than half of it is left.
     #[must_use]
     pub(super) fn renew(&mut self, now: Timestamp, length: u64) -> Option<Action> {
+        self.again = None;
         if self.is_fresh(now, length) {
             return None;
         }
+        self.begins |= self.until <= now;
         self.until = (now + length).max(self.latest + 1);
         self.write()
     }
@@ -49,7 +77,7 @@ impl Lease {
     /// Nobody listens any more.
     #[must_use]
     pub(super) fn end(&mut self) -> Option<Action> {
-        self.until = 0;
+        (self.until, self.again) = (0, None);
         self.write()
     }
 
@@ -60,7 +88,9 @@ impl Lease {
         if self.until != wrote {
             return self.write();
         }
-        if !stored {
+        if stored {
+            self.failures = 0;
+        } else {
             self.until = 0;
         }
         None

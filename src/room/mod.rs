@@ -42,6 +42,7 @@ pub use config::RoomConfig;
 pub use session::{Attachment, SessionId, SessionInfo, SessionKind};
 pub use storage::{Persisted, StoreError, Stored};
 
+use crate::planted::{Bug, planted};
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
@@ -189,6 +190,12 @@ impl Room {
     pub fn handle_queued(&mut self, session: SessionId, bytes: u64, now: Timestamp) {
         let largest = self.sessions.get(&session).map_or(0, |session| session.largest);
         if bytes > self.config.max_queued_bytes + largest {
+            if planted(Bug::UpdateDroppedOnSlowConsumer) {
+                for document in self.documents.values_mut() {
+                    document.members.retain(|member| *member != session);
+                }
+                return;
+            }
             self.close(
                 session,
                 CloseCode::TryLater,
@@ -211,6 +218,9 @@ impl Room {
             .collect();
         for session in stale {
             self.attach(session);
+        }
+        if self.lease.timeout().is_some_and(|at| at <= now) {
+            self.renew_lease(now);
         }
         self.work(now);
     }
@@ -236,6 +246,14 @@ impl Room {
     #[must_use]
     pub fn has_unsaved(&self) -> bool {
         self.documents.values().any(|document| !document.tail.is_empty())
+    }
+
+    /// Whether somebody would wait for ever if the room's memory were lost now: for an update to be
+    /// saved, for the answer to a step 1, for what another relay saved, or for writers to hear of the
+    /// room.
+    #[must_use]
+    pub fn owes_something(&self) -> bool {
+        self.lease.is_being_written() || self.documents.values().any(Document::owes_something)
     }
 
     /// When the oldest update came in that storage may lack.
@@ -327,7 +345,7 @@ impl Room {
         let write = self.lease.written(result.is_ok());
         self.actions.extend(write);
         match result {
-            Ok(()) => {}
+            Ok(()) => self.look_again(now),
             Err(StoreError::Deleted) => self.delete_workspace(now),
             // No attachment may go on claiming it.
             Err(_) => {
@@ -335,8 +353,24 @@ impl Room {
                 for session in everybody {
                     self.attach(session);
                 }
+                if self.clients() > 0 {
+                    self.lease.retry(now, |failures| self.config.backoff(failures));
+                }
+                self.work(now);
             }
         }
+    }
+
+    /// What others saved between a read and the beginning of the lease, nobody told. A relay that
+    /// follows the feed is told by it.
+    fn look_again(&mut self, now: Timestamp) {
+        if !self.lease.has_begun() || self.config.follows_feed {
+            return;
+        }
+        for document in self.documents.values_mut() {
+            document.want_look(now, self.config.flush_after);
+        }
+        self.work(now);
     }
 
     /// Extends the listener lease while somebody listens (R3).

@@ -64,6 +64,9 @@ impl Room {
             self.documents.get_mut(path).filter(|document| document.generation == generation)
         {
             match result {
+                // It began before the content was replaced, which the room knows by now: mixed with
+                // what came since, it would be a document that nobody ever had (W11).
+                Ok(stored) if document.is_overtaken(stored.clock, stored.epoch) => self.load(path, now),
                 Ok(stored) => {
                     // Members that are not joining have seen the document up to `clock` only, so
                     // what is newer has to be fetched for them.
@@ -74,6 +77,8 @@ impl Room {
                     document.announced = document.announced.max(stored.clock);
                     let known = document.learn_epoch(stored.clock, stored.epoch);
                     let epoch = document.epoch;
+                    self.attach_epoch(path, known);
+                    let Some(document) = self.documents.get_mut(path) else { return };
                     if document.view.load(&stored.updates, document.tail.updates()).is_ok() {
                         document.alone.end();
                         self.check_epochs(path, known, epoch, now);
@@ -112,6 +117,7 @@ impl Room {
                     // has must not be asked for again and again.
                     document.clock = document.clock.max(stored.clock).max(document.asked);
                     let epoch = document.epoch;
+                    self.attach_epoch(path, known);
                     self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
                 }
@@ -153,8 +159,11 @@ impl Room {
         if !persisted.missed {
             document.clock = document.clock.max(persisted.clock);
         }
-        // An answer that a newer epoch overtook says nothing.
+        // An answer that a newer epoch overtook says nothing of it.
+        let known = document.epoch;
+        let is_over = known > Some(persisted.epoch);
         document.epoch = document.epoch.max(Some(persisted.epoch));
+        let epoch = document.epoch;
         document.alone.hurry(now);
         let saved = document.tail.saved(flush);
         let through = document.tail.saved_through();
@@ -163,13 +172,18 @@ impl Room {
                 session.stale = Some(now);
             }
         }
+        self.attach_epoch(path, known);
         if let Some((actor, receipts)) = saved {
             self.release(path, through);
-            let (clock, epoch) = (persisted.clock, persisted.epoch);
-            self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, epoch));
+            let clock = persisted.clock;
+            self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, persisted.epoch));
             if !self.config.follows_feed {
                 let kind = ChangeKind::Update;
                 self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+            }
+            // It was saved into content that has been replaced since: those copies are void as well.
+            if is_over {
+                self.check_epochs(path, Some(persisted.epoch), epoch, now);
             }
         }
     }
@@ -205,7 +219,7 @@ impl Room {
         self.spools = false;
         for (path, document) in self.documents.iter_mut() {
             let Some((updates, actor, number)) = document.tail.take_unkept(&self.config) else { continue };
-            let epoch = document.epoch;
+            let epoch = document.known_epoch();
             for update in updates {
                 let (document, actor) = (path.clone(), actor.clone());
                 self.actions.push_back(Action::Keep(Keep { document, epoch, update, actor, number }));
@@ -308,6 +322,17 @@ impl Room {
         }
     }
 
+    /// Keeps an epoch that was just learnt with the connections: a room that wakes up without it would
+    /// merge what they write into any content (W11).
+    fn attach_epoch(&mut self, path: &str, known: Option<u64>) {
+        let Some(document) = self.documents.get(path) else { return };
+        if document.epoch != known {
+            for member in document.members.clone() {
+                self.attach(member);
+            }
+        }
+    }
+
     /// Closes members whose copy comes from another epoch (W11): those that stated one, or all of
     /// them when the document changed its epoch while the room had it.
     fn check_epochs(&mut self, path: &str, known: Option<u64>, epoch: Option<u64>, now: Timestamp) {
@@ -371,7 +396,8 @@ impl Room {
         }
         let documents = self.documents.values().filter_map(Document::timeout);
         let stale = self.sessions.values().filter_map(|session| session.stale);
-        self.due = documents.chain(stale.map(|since| since + self.config.flush_after)).min();
+        let stale = stale.map(|since| since + self.config.flush_after);
+        self.due = documents.chain(stale).chain(self.lease.timeout()).min();
     }
 
     /// Notes that something of this document or connection is due. Enough after a frame.
@@ -422,7 +448,7 @@ impl Room {
         if let Some(flush) = document.tail.start(now, early, &self.config) {
             self.actions.push_back(Action::Persist(Persist {
                 document: path.to_owned(),
-                epoch: document.epoch.or(document.alone.epoch),
+                epoch: document.known_epoch(),
                 update: flush.update,
                 actor: flush.actor,
                 flush: flush.flush,

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::document::checkpoint;
+use crate::planted::{Bug, planted};
 use crate::protocol::Timestamp;
 
 use super::config::RoomConfig;
@@ -240,6 +241,9 @@ impl Tail {
         let delay = config.backoff(self.failures);
         flight.state = FlightState::Waiting(now + delay);
         self.failures += 1;
+        if planted(Bug::LostTailOnFlushFailure) {
+            self.flight = None;
+        }
         Some(std::mem::take(&mut self.waiting))
     }
 

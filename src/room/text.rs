@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::planted::{Bug, planted};
 use crate::protocol::Timestamp;
 use crate::protocol::close::CloseCode;
 use crate::protocol::control::{self, Control};
@@ -85,7 +86,7 @@ impl Room {
                 let text = control::flush_failed(&wish, "too many flushes are waiting; wait for an answer");
                 return self.send_text(vec![id], text);
             }
-            if !document.tail.want_receipt(id, &wish, now) {
+            if !planted(Bug::ReceiptBeforeCommit) && !document.tail.want_receipt(id, &wish, now) {
                 return;
             }
             saved = (document.clock, document.epoch.unwrap_or(0));

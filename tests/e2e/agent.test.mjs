@@ -48,7 +48,7 @@ describe("agents", { concurrency: 4, timeout: 150_000 }, () => {
     return relay.opened(Object.assign(agent, { stop: () => agent.close() }));
   }
 
-  test("C.22 S11 twenty iterators are one stream, and each gets every change once", async () => {
+  test("C.4 C.22 S11 twenty iterators are one stream, and each gets every change once", async () => {
     const workspace = await relay.workspace();
     const agents = [agentOf(workspace), agentOf(workspace, { sub: "bot-2" })];
     const since = await agents[0].head();

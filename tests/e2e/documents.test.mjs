@@ -127,6 +127,11 @@ describe("documents", { concurrency: true, timeout: 120_000 }, () => {
     const listed = (await owner.get("/api/workspaces/kinds/nodes")).json.nodes;
     assert.deepEqual(listed, [{ path: "d", kind: "document", clock: 2 }, { path: "r", kind: "record", clock: 1 }]);
     assert.deepEqual((await owner.get(node("d"))).json, { path: "d", kind: "document", clock: 2 });
+    // A batch with a document in it is all or none, too.
+    const batch = await owner.post("/api/workspaces/kinds/ops", { ops: [{ op: "put", path: "x", value: 1 }, { op: "delete", path: "d" }, { op: "patch", path: "nope", patch: {} }] });
+    assert.deepEqual([batch.status, batch.json.code, batch.json.index], [404, "node_not_found", 2]);
+    assert.equal((await read("d")).status, 200);
+    assert.equal((await owner.get(node("x"))).status, 404);
     // A deleted document is gone with its text, and its path is free.
     assert.equal((await owner.delete(node("d"))).status, 200);
     assert.equal((await read("d")).status, 404);

@@ -4,9 +4,15 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import * as Y from "yjs";
 import { FrameClient } from "./support/frame-client.mjs";
+import { STEP_1, isStep1, textUpdate, updateFrame } from "./support/frames.mjs";
 import { startBoth } from "./support/relays.mjs";
 import { stockClient } from "./support/stock-client.mjs";
-import { until } from "./support/waiting.mjs";
+import { sleep, until } from "./support/waiting.mjs";
+
+/** The runtime drops a room after 10 s without an event, measured in hibernation.test.mjs. */
+const IDLE_MS = 14_000;
+/** A relay saves what it was sent after at most two seconds (D1); by now it has tried. */
+const FLUSHED_MS = 4_000;
 
 describe("edits of open documents", { timeout: 180_000 }, () => {
   let cf;
@@ -79,6 +85,33 @@ describe("edits of open documents", { timeout: 180_000 }, () => {
     for (const { doc } of fresh) assert.equal(doc.getText("t").toString(), "generated, second");
     fresh[0].doc.getText("t").insert(0, "> ");
     await until(async () => (await here.text()) === "> generated, second" && fresh[1].doc.getText("t").toString() === "> generated, second", "new edits are saved");
+  });
+
+  test("A.29 A.30 W11 a document replaced while its room sleeps: the old epoch is closed with 4409 on both relays, and nothing of it is merged", async () => {
+    const here = await cf.workspace();
+    const workspaces = [here, deno.sharing(here)];
+    const { epoch } = (await edit(here, [{ op: "append", text: "generated, first" }])).json;
+    const clients = [];
+    for (const workspace of workspaces) {
+      const client = workspace.relay.opened(await FrameClient.open(`${workspace.url("d")}?epoch=${epoch}&token=${await workspace.scope()}`));
+      client.send(STEP_1);
+      await client.next(isStep1);
+      clients.push(client);
+    }
+    const { instance } = await here.inspect();
+    await sleep(IDLE_MS);
+    const replaced = await here.rest("PUT", "/docs/d?root=t", { body: new TextEncoder().encode("generated, second"), headers: { "content-type": "text/plain" } });
+    assert.equal(replaced.status, 200, replaced.text);
+    // Whoever has not heard of it yet types on.
+    for (const [n, client] of clients.entries()) client.send(updateFrame(textUpdate(7 + n, 3)));
+    for (const client of clients) assert.equal((await client.closing()).code, 4409);
+    assert.notEqual((await here.inspect()).instance, instance, "the room had slept");
+    await sleep(FLUSHED_MS);
+    assert.equal(await here.text(), "generated, second");
+    const { changes } = (await here.rest("GET", "/changes?since=0")).json;
+    assert.deepEqual(changes.map(({ kind }) => kind), ["update", "replace"]);
+    const fresh = await Promise.all(workspaces.map((workspace) => stockClient(workspace, { sub: "fresh" })));
+    for (const { doc } of fresh) assert.equal(doc.getText("t").toString(), "generated, second");
   });
 });
 

@@ -102,6 +102,74 @@ describe("edits", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal(await text("a"), hostile.replace("(.*) [", () => "$& \\1").replace("👷‍♀️", "👩"));
   });
 
+  test("R5 emoji, combining marks and joined sequences at the borders of edits stay whole, also for who reads along", async () => {
+    const { edit, text, read } = await open("borders");
+    const along = new Y.Doc();
+    const steps = [
+      [append("a\u{1f600}e\u0301\u{1f477}\u200d\u2640\ufe0fz"), "a\u{1f600}e\u0301\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "insert", at: 3, text: "|" }, "a\u{1f600}|e\u0301\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "insert", at: 1, text: "|" }, "a|\u{1f600}|e\u0301\u{1f477}\u200d\u2640\ufe0fz"],
+      // The two have their first half in common, which must not be kept.
+      [replace("\u{1f600}", "\u{1f601}"), "a|\u{1f601}|e\u0301\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "insert", after: "\u{1f601}", text: "\u{1f602}" }, "a|\u{1f601}\u{1f602}|e\u0301\u{1f477}\u200d\u2640\ufe0fz"],
+      // A mark may be quoted with its letter or without it: quotes are code units, not graphemes.
+      [replace("e\u0301", "\u00e9"), "a|\u{1f601}\u{1f602}|\u00e9\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "insert", before: "\u{1f477}", text: "u\u0308" }, "a|\u{1f601}\u{1f602}|\u00e9u\u0308\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "delete", quote: "\u0308" }, "a|\u{1f601}\u{1f602}|\u00e9u\u{1f477}\u200d\u2640\ufe0fz"],
+      [{ op: "delete", quote: "\u200d\u2640\ufe0f" }, "a|\u{1f601}\u{1f602}|\u00e9u\u{1f477}z"],
+      // The second halves are the same here: U+1F4F1 and U+1F0F1 differ in the first.
+      [{ op: "set", text: "\u{1f4f1}z" }, "\u{1f4f1}z"],
+      [{ op: "set", text: "\u{1f0f1}z" }, "\u{1f0f1}z"],
+    ];
+    for (const [one, expected] of steps) {
+      const answer = await edit("a", [one]);
+      assert.ok(answer.status < 300, answer.text);
+      assert.equal(await text("a"), expected);
+      // As an editor gets it: only what it lacks.
+      const lacking = Buffer.from(Y.encodeStateVector(along)).toString("base64url");
+      Y.applyUpdate(along, (await read("a", "application/octet-stream", `?sv=${lacking}`)).bytes);
+      assert.equal(along.getText("content").toString(), expected);
+    }
+    for (const one of [{ op: "insert", at: 1, text: "x" }, { op: "insert", at: 4, text: "x" }]) {
+      assert.equal((await edit("a", [one])).json.code, "invalid_edit", "inside a pair, and past the end");
+    }
+    assert.equal(await text("a"), "\u{1f0f1}z");
+  });
+
+  test("a quote that spans formats is replaced, and what is beside it keeps its format", async () => {
+    const { edit, read, text } = await open("formats");
+    const bold = { bold: true };
+    await edit("a", [append("plain "), { ...append("bold"), attributes: bold }, { ...append(" after"), attributes: {} }]);
+    const replaced = await edit("a", [replace("ain bo", "X"), { op: "format", quote: "d aft", attributes: { italic: true } }]);
+    assert.equal(replaced.status, 200, replaced.text);
+    const doc = new Y.Doc();
+    Y.applyUpdate(doc, (await read("a")).bytes);
+    const delta = doc.getText("content").toDelta();
+    assert.equal(delta.map(({ insert }) => insert).join(""), "plXld after");
+    assert.equal(await text("a"), "plXld after");
+    const formatOf = (part) => delta.find(({ insert }) => insert.includes(part))?.attributes;
+    assert.deepEqual([formatOf("l"), formatOf("d"), formatOf("er")], [undefined, { bold: true, italic: true }, undefined]);
+    assert.equal((await edit("a", [replace("plXld after", "")])).status, 200);
+    assert.equal(await text("a"), "");
+  });
+
+  test("I01 edits that come twice, late or in another order are made once, or say that they are late", async () => {
+    const { edit, text, changes } = await open("order");
+    const send = (n, more = {}) => edit("a", [append(`<${n}>`)], { headers: { "idempotency-key": `k${n}` }, ...more });
+    const [second, first] = [await send(2), await send(1)];
+    const again = await Promise.all([send(1), send(2), send(1)]);
+    assert.deepEqual(again.map(({ json }) => json), [first.json, second.json, first.json]);
+    assert.ok(again.every(({ headers }) => headers["idempotency-replayed"] === "true"));
+    const based = await send(3, { base: first.json.clock });
+    assert.equal(based.status, 200, based.text);
+    const late = await send(4, { base: first.json.clock });
+    assert.deepEqual([late.status, late.json.code, late.json.clock], [412, "stale_base", based.json.clock]);
+    // Its key is not used up: read again, it is sent again.
+    assert.equal((await send(4, { base: based.json.clock })).status, 200);
+    assert.equal(await text("a"), "<2><1><3><4>");
+    assert.equal((await changes()).length, 4);
+  });
+
   test("base: a clock or a state vector; a stale one is 412 with what is there", async () => {
     const { edit, text } = await open("base");
     const first = (await edit("a", [append("one")])).json;
@@ -147,7 +215,11 @@ describe("edits", { concurrency: true, timeout: 120_000 }, () => {
     const replaced = await put("a", "new", headers);
     assert.deepEqual((await put("a", "new", headers)).json, replaced.json);
     assert.equal((await put("a", "other", headers)).json.code, "idempotency_key_reused");
-    assert.equal((await changes()).length, 5);
+    // The same text as another root is another document, so another request.
+    const elsewhere = await put("a", "new", headers, "?root=title");
+    assert.deepEqual([elsewhere.status, elsewhere.headers["idempotency-replayed"]], [200, undefined]);
+    assert.equal(await text("a", "title"), "new");
+    assert.equal((await changes()).length, 6);
   });
 
   test("A.29 a replaced document has another epoch: old updates and edits are 409 and change nothing", async () => {

@@ -5,6 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { FrameClient } from "./support/frame-client.mjs";
 import { HI, STEP_1, isStep1, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { startFaulty } from "./support/faults.mjs";
+import { McpClient } from "./support/mcp.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** The insert that every mutation begins with, the read of a document, the append of an update. */
@@ -27,7 +28,7 @@ describe("faults", { concurrency: 1 }, () => {
     return client;
   }
 
-  test("C.1 D01 an error before the commit leaves nothing; under a key the Worker tries again by itself", async () => {
+  test("A.10 C.1 D01 an error before the commit leaves nothing; under a key the Worker tries again by itself", async () => {
     const workspace = await relay.workspace();
     await relay.faults({ on: "d1", match: MUTATION, how: "fail", times: 1 });
     const refused = await workspace.rest("PUT", "/nodes/a", { body: 1 });
@@ -101,6 +102,19 @@ describe("faults", { concurrency: 1 }, () => {
     assert.ok(stored[0].n <= head, "each flush is stored once");
     await stream.reaches(head);
     assert.deepEqual(stream.clocks, Array.from({ length: head }, (_, index) => index + 1));
+  });
+
+  test("M07 D02 tools on a D1 that stalls are answered in time with what to do, and none of their writes happens later", async () => {
+    const workspace = await relay.workspace();
+    const agent = await McpClient.connect(relay.api, workspace.apiToken({ sub: "bot", kind: "agent", role: "editor" }));
+    relay.opened({ stop: () => agent.close() });
+    await relay.faults({ on: "d1", how: "stall" });
+    const calls = ["a", "b", "c", "d"].map((path) => agent.refused("write_node", { path, value: 1, idempotencyKey: path }));
+    const refused = await Promise.all([...calls, agent.refused("edit_document", { path: "e", root: "t", edits: [{ op: "append", text: "x" }] })]);
+    assert.deepEqual(refused.map(({ code }) => code), Array(5).fill("storage_unavailable"));
+    await relay.faults();
+    assert.equal(await workspace.head(), 0);
+    assert.deepEqual(await agent.call("write_node", { path: "a", value: 1, idempotencyKey: "a" }), { path: "a", clock: 1, replayed: false, head: 1 });
   });
 
   test("A.16 R07 a load that fails closes with 1013 and leaves the stored bytes as they are", async () => {
@@ -181,6 +195,12 @@ describe("faults", { concurrency: 1 }, () => {
         workspace.rest("POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: { "content-type": "application/octet-stream" } }),
       "POST /api/workspaces/{workspaceId}/tokens": (workspace) => workspace.rest("POST", "/tokens", { body: { purpose: "stream" } }),
       "POST /api/telemetry": (workspace) => workspace.rest("POST", "", { path: "/api/telemetry", body: { events: [{ name: "relay_cycle_all_failed", labels: ["cf"], at: Date.now() }] } }),
+      "POST /mcp": async (workspace) => {
+        const params = { name: "write_node", arguments: { path: "m", value: 1 } };
+        const answer = await workspace.rest("POST", "", { path: "/mcp", body: { jsonrpc: "2.0", id: 1, method: "tools/call", params } });
+        assert.ok(answer.json.result.structuredContent.clock > 0, answer.text);
+        return answer;
+      },
       "DELETE /api/workspaces/{workspaceId}/nodes/{path}": (workspace) => workspace.rest("DELETE", "/nodes/c"),
       "DELETE /api/workspaces/{workspaceId}": (workspace) => workspace.rest("DELETE", ""),
     };

@@ -146,6 +146,36 @@ describe("feed", { concurrency: true, timeout: 120_000 }, () => {
     }
   });
 
+  test("D07 C.18 who wrote, or was told of a clock, reads nothing older than that", async () => {
+    const { owner, base, put, stream } = await open("d07");
+    const other = api.actor("other", "agent", { d07: "viewer" });
+    const reader = await stream();
+    const older = [];
+    const read = async (who, clock) => {
+      const answers = await Promise.all([who.get(`${base}/nodes/a`), who.get(`${base}/nodes`), who.get(`${base}/docs/d`), who.get(`${base}/changes?since=${clock - 1}`)]);
+      const [node, list, document, page] = answers;
+      const clocks = { node: Number(node.headers["yrelay-head"]), list: list.json.head, document: Number(document.headers["yrelay-head"]), page: page.json.head };
+      for (const [what, seen] of Object.entries(clocks)) if (!(seen >= clock)) older.push(`${what}: ${seen} after ${clock}`);
+      return { node, document };
+    };
+    await put("a", { n: -1 });
+    await owner.update("d07", "d", UPDATE);
+    await reader.changes(2);
+    for (let n = 0; n < 20; n += 1) {
+      const { json } = n % 2 === 0 ? await put("a", { n }) : await owner.update("d07", "d", UPDATE);
+      const mine = await read(owner, json.clock);
+      const [told] = await reader.changes(1);
+      assert.equal(told.data.clock, json.clock);
+      const theirs = await read(other, told.data.clock);
+      for (const { node, document } of [mine, theirs]) {
+        if (n % 2 === 0) assert.deepEqual(node.json.value, { n });
+        else assert.equal(document.headers.etag, `"${json.clock}"`);
+      }
+    }
+    assert.deepEqual(older, []);
+    reader.close();
+  });
+
   test("s06 the headers and the first bytes of a stream", async () => {
     const { stream } = await open("s06-head", 1);
     const reader = await stream({ query: "since=0" });

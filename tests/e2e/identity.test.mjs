@@ -187,6 +187,7 @@ describe("identity", { concurrency: true, timeout: 120_000 }, () => {
     const refused = await agent.post(tokens, { purpose: "relay" });
     assert.deepEqual([refused.status, refused.json.code], [403, "forbidden"]);
     assert.equal((await agent.post(tokens, { purpose: "stream" })).status, 201);
+    const secrets = new Set();
     for (const [kind, role] of [["human", "viewer"], ["human", "editor"], ["service", "editor"]]) {
       const soon = SECONDS + 60;
       const client = api.actor("p", kind, { w10: role }, { ttl: 60, now: SECONDS });
@@ -196,7 +197,13 @@ describe("identity", { concurrency: true, timeout: 120_000 }, () => {
       assert.ok(claims.exp <= soon, "never longer than the token that asks");
       assert.equal(minted.json.expiresAt, claims.exp * 1000);
       assert.equal(minted.headers["cache-control"], "no-store");
+      if (role === "viewer") assert.equal(minted.json.peerSecret, undefined, "a5 a viewer is no peer");
+      else secrets.add(minted.json.peerSecret);
     }
+    assert.equal(secrets.size, 1, "all that may write have the same");
+    assert.match([...secrets][0], /^[\w-]{43}$/);
+    const stream = api.actor("p", "human", { w10: "editor" });
+    assert.equal((await stream.post(tokens, { purpose: "stream" })).json.peerSecret, undefined);
     for (const body of [{}, { purpose: "admin" }, { purpose: 1 }, { purpose: "relay", ttl: 99 }, []]) {
       assert.equal((await agent.post(tokens, body)).json.code, "bad_request", JSON.stringify(body));
     }

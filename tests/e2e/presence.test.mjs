@@ -75,6 +75,45 @@ describe("presence", { concurrency: 1, timeout: 180_000 }, () => {
     assert.deepEqual(names(await bob.ask()), ["ann agent 1", "bot agent p"]);
   });
 
+  test("A09 S3 three tabs, another person and seven agents: each side counts one other human, whatever tab asks", async () => {
+    await api.workspace("sides");
+    const [ann, bob] = [member("sides", "ann"), member("sides", "bob")];
+    const agents = Array.from({ length: 7 }, (_, n) => member("sides", `bot-${n}`, "agent"));
+    for (const agent of agents) await agent.say("p");
+    for (const tab of ["1", "2", "3"]) assert.equal((await ann.say(tab)).json.otherHumans, 0, "agents are none");
+    assert.equal((await bob.say("b")).json.otherHumans, 1);
+    const seenBy = async (...callers) => Promise.all(callers.map(async ([one, session]) => (await one.ask(session)).json.otherHumans));
+    assert.deepEqual(await seenBy([ann, "1"], [ann, "2"], [ann, "3"], [ann], [bob, "b"], [agents[0], "p"]), [1, 1, 1, 1, 1, 2]);
+    for (const tab of ["1", "2"]) await ann.leave(tab);
+    assert.deepEqual(await seenBy([ann, "3"], [bob, "b"], [agents[6], "p"]), [1, 1, 2]);
+    await ann.leave("3");
+    assert.deepEqual(await seenBy([bob, "b"], [agents[0], "p"]), [0, 1]);
+  });
+
+  test("C.25 W6 open sockets are shown, and neither their heartbeats nor their cursors write a row", async () => {
+    await api.workspace("beats");
+    const [ann, bob] = [member("beats", "ann"), member("beats", "bob")];
+    const [one, two] = [await ann.connect(), await bob.connect()];
+    for (const [n, socket] of [one, two].entries()) {
+      socket.send(STEP_1);
+      socket.send(awarenessFrame([[301 + n, 1, { name: "x" }]]));
+      await socket.settled();
+    }
+    assert.equal((await ann.ask()).json.otherHumans, 1);
+    const rows = async () => JSON.stringify([await stored("beats"), await d1.sql("SELECT * FROM workspaces WHERE id = ?1", "beats"), await d1.sql("SELECT * FROM change_log WHERE workspace = ?1", "beats")]);
+    const before = await rows();
+    for (let n = 0; n < 20; n += 1) {
+      for (const socket of [one, two]) socket.say({ type: "ping" });
+      one.send(awarenessFrame([[301, 2 + n, { cursor: n }]]));
+    }
+    for (const socket of [one, two]) {
+      for (let n = 0; n < 20; n += 1) await socket.nextText(({ type }) => type === "pong");
+      await socket.settled();
+    }
+    assert.equal(await rows(), before);
+    assert.deepEqual(names(await ann.ask()), ["ann human null", "bob human null"]);
+  });
+
   test("C.25 each call is one batch, a GET writes nothing, a PUT one row, and none of it is a change", async () => {
     const owner = await api.workspace("c25");
     const ann = member("c25", "ann", "human", "viewer");

@@ -229,6 +229,34 @@ describe("records", { concurrency: true, timeout: 120_000 }, () => {
     assert.equal((await owner.get(node("x"))).status, 404);
   });
 
+  test("A.9 24 batches at once are all applied, one after the other", async () => {
+    const { owner, ops } = await open("a9");
+    const three = (n) => ops({ op: "put", path: `own/${n}`, value: n }, { op: "put", path: "shared", value: n }, { op: "patch", path: `own/${n}`, patch: { n } });
+    const answers = await Promise.all(Array.from({ length: 24 }, (_, n) => three(n)));
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+    const firsts = answers.map(({ json }) => json.clocks[0]).sort((a, b) => a - b);
+    assert.deepEqual(firsts, Array.from({ length: 24 }, (_, n) => 3 * n + 1));
+    for (const { json } of answers) assert.deepEqual(json.clocks, [0, 1, 2].map((n) => json.clocks[0] + n));
+    assert.deepEqual((await owner.changes("a9")).map(({ clock }) => clock), Array.from({ length: 72 }, (_, n) => n + 1));
+  });
+
+  test("I01 I04 batches that come late, twice or in another order are done once, or say that they are late", async () => {
+    const { owner, base, node } = await open("order");
+    const send = (key, ...ops) => owner.post(`${base}/ops`, { ops }, { "idempotency-key": key });
+    await owner.put(node("a"), { n: 0 });
+    const step = (n) => send(`s${n}`, { op: "put", path: `log/${n}`, value: n, ifNoneMatch: "*" }, { op: "patch", path: "a", patch: { n }, ifMatch: 2 * n - 1 });
+    // The second before the first: its precondition is not met yet, and its key is not used up by that.
+    assert.deepEqual((await step(2)).json.index, 1);
+    const first = await step(1);
+    const second = await step(2);
+    assert.deepEqual([first.json.clocks, second.json.clocks], [[2, 3], [4, 5]]);
+    const late = await step(1);
+    assert.deepEqual([late.json, late.headers["idempotency-replayed"]], [first.json, "true"]);
+    assert.deepEqual((await owner.get(node("a"))).json, { path: "a", kind: "record", clock: 5, value: { n: 2 } });
+    assert.equal((await owner.get(base)).json.head, 5);
+    assert.equal((await owner.post("/api/workspaces/another/ops", { ops: [{ op: "put", path: "a", value: 1 }] })).json.code, "forbidden");
+  });
+
   test("r4 a batch has 1 to 50 ops that can be read", async () => {
     const { owner, base, ops } = await open("ops-limits");
     const put = { op: "put", path: "a", value: 0 };

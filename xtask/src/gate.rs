@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the one gate, here and in CI. Every step runs, also after a failure; a tool
-//! that is missing fails its step, since a skipped check is not a passed one.
+//! that is missing fails its step, since a skipped check is not a passed one. Only Python may be missing,
+//! outside CI: nothing installs it, and the end says that its step was skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::build::{self, Artefact, Mode};
 use crate::provision::{self, Toolchain};
-use crate::{Result, hygiene, layering, process, tools, wasm};
+use crate::{Result, hygiene, layering, openapi_fuzz, process, tools, wasm};
 
 /// No single end-to-end test may hang the gate; the slowest waits for a hibernation. In ms.
 const TEST_TIMEOUT: &str = "--test-timeout=180000";
@@ -16,9 +17,12 @@ const TEST_TIMEOUT: &str = "--test-timeout=180000";
 /// Files that run at once. They wait more than they compute: for timers, hibernation and closes.
 const TEST_CONCURRENCY: &str = "--test-concurrency=3";
 
+/// The sources that keep the rules of our own plugin (eslint.config.mjs).
+const LINTED: [&str; 2] = ["client-sdk", "examples"];
+
 /// Runs the gate; the last line of output is the count of steps.
 pub fn run(quick: bool) -> Result<ExitCode> {
-    let mut report = Report { steps: Vec::new() };
+    let mut report = Report::default();
     native(&mut report)?;
     if !quick {
         built(&mut report)?;
@@ -32,11 +36,12 @@ fn native(report: &mut Report) -> Result {
         check_files(|path| path.starts_with("src/") && path.ends_with(".rs"), layering::check)
     })?;
     report.step("hygiene", || check_files(|_| true, hygiene::check))?;
-    let clippy: [(&str, &[&str]); 5] = [
+    let clippy: [(&str, &[&str]); 6] = [
         ("clippy", &["--workspace"]),
         ("clippy, edge", &["--package", "yrelay", "--features", "edge"]),
         ("clippy, lazy", &["--package", "yrelay", "--features", "lazy"]),
         ("clippy, relay-deno", &["--package", "yrelay", "--features", "relay-deno"]),
+        ("clippy, planted bugs", &["--package", "yrelay-sim", "--features", "planted-bugs"]),
         ("clippy, all features", &["--package", "yrelay", "--all-features"]),
     ];
     for (name, selection) in clippy {
@@ -44,7 +49,12 @@ fn native(report: &mut Report) -> Result {
         command.args(selection).args(["--", "--deny", "warnings"]);
         report.step(name, || process::run(&mut command))?;
     }
-    report.step("cargo test", || process::run(&mut cargo(&["test", "--locked", "--workspace"])))
+    report.step("cargo test", || process::run(&mut cargo(&["test", "--locked", "--workspace"])))?;
+    // With the planted bugs, which it has to find; without them, worlds in which nothing may be wrong.
+    report.step("simulator", || {
+        let tests = ["--package", "yrelay-sim", "--features", "planted-bugs", "--profile", "sim"];
+        process::run(cargo(&["test", "--locked"]).args(tests))
+    })
 }
 
 fn built(report: &mut Report) -> Result {
@@ -90,14 +100,29 @@ fn built(report: &mut Report) -> Result {
             for project in ["client-sdk", "client-sdk/demo"] {
                 process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
             }
-            node_tests("client-sdk")
+            node_tests("client-sdk/src")?;
+            node_tests("client-sdk/demo")
         })
     })?;
-    // Its tests say so and skip themselves where no Chromium is.
+    report.step("lint", || with_tools(&|_| process::run(tools::eslint().args(LINTED))))?;
+    report.step("client-sdk, packed", || {
+        with_tools(&|_| {
+            remove_folder("client-sdk/dist")?;
+            process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
+            node_tests("client-sdk/checks")
+        })
+    })?;
+    // The last say so and skip themselves where no Chromium is.
     for folder in ["bench", "tests/yjs", "tests/e2e", "tests/browser"] {
         report.step(folder, || with_tools(&|_| node_tests(folder)))?;
     }
-    Ok(())
+    match openapi_fuzz::python() {
+        Err(cause) if !openapi_fuzz::is_required() => {
+            report.skip("tests/openapi", cause);
+            Ok(())
+        }
+        python => report.step("tests/openapi", || with_tools(&|_| openapi_fuzz::run(python.clone()?))),
+    }
 }
 
 fn cargo(args: &[&str]) -> Command {
@@ -136,6 +161,14 @@ fn check_files(wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str) -> Vec<
     }
 }
 
+/// Before it is built anew: what a source that is gone has left there would be packed, too.
+fn remove_folder(folder: &str) -> Result {
+    match fs::remove_dir_all(tools::root().join(folder)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(format!("{folder}: {error}")),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the Node tests below a folder; a folder without one is a mistake.
 fn node_tests(folder: &str) -> Result {
     let mut files = Vec::new();
@@ -159,8 +192,10 @@ fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
+#[derive(Default)]
 struct Report {
     steps: Vec<(String, Duration, Result)>,
+    skipped: Vec<(String, String)>,
 }
 
 impl Report {
@@ -179,6 +214,12 @@ impl Report {
         Ok(())
     }
 
+    /// Notes a step that this machine cannot run, and why.
+    fn skip(&mut self, name: &str, cause: String) {
+        eprintln!("\n== {name}\nxtask: {name}: SKIPPED: {cause}");
+        self.skipped.push((name.to_owned(), cause));
+    }
+
     fn print(&self) -> ExitCode {
         println!();
         for (name, took, result) in &self.steps {
@@ -187,7 +228,14 @@ impl Report {
             println!("{state} {:>7.1} s  {name}  {cause}", took.as_secs_f64());
         }
         let failed = self.steps.iter().filter(|(_, _, result)| result.is_err()).count();
-        println!("{} passed, {failed} failed", self.steps.len() - failed);
+        for (name, cause) in &self.skipped {
+            println!("SKIPPED          {name}  {cause}");
+        }
+        let skipped = match self.skipped.len() {
+            0 => String::new(),
+            count => format!(", {count} SKIPPED"),
+        };
+        println!("{} passed, {failed} failed{skipped}", self.steps.len() - failed);
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }
@@ -198,13 +246,15 @@ mod tests {
 
     #[test]
     fn every_step_runs_after_a_failure_and_the_gate_fails() {
-        let mut report = Report { steps: Vec::new() };
+        let mut report = Report::default();
         report.step("one", || Err("broken\nmore".to_owned())).unwrap();
         report.step("two", || Ok(())).unwrap();
         assert_eq!(report.steps.len(), 2);
         assert_eq!(report.print(), ExitCode::FAILURE);
         report.steps.retain(|(_, _, result)| result.is_ok());
+        report.skip("three", "no tool".to_owned());
         assert_eq!(report.print(), ExitCode::SUCCESS);
+        assert_eq!(report.skipped, [("three".to_owned(), "no tool".to_owned())]);
     }
 
     #[test]

@@ -14,14 +14,16 @@ struct Layer {
     core: bool,
 }
 
-const LAYERS: [Layer; 9] = [
+const LAYERS: [Layer; 10] = [
+    // A constant, unless the simulator asks for bugs; what may have one names it.
+    Layer { name: "planted", uses: &[], core: false },
     Layer { name: "protocol", uses: &[], core: true },
     Layer { name: "document", uses: &["protocol"], core: true },
-    Layer { name: "room", uses: &["document", "protocol"], core: true },
-    Layer { name: "feed", uses: &["protocol"], core: true },
+    Layer { name: "room", uses: &["document", "planted", "protocol"], core: true },
+    Layer { name: "feed", uses: &["planted", "protocol"], core: true },
     Layer { name: "api", uses: &["document", "feed", "protocol"], core: true },
     Layer { name: "mcp", uses: &["api", "document", "feed", "protocol"], core: true },
-    Layer { name: "edge", uses: &["api", "document", "feed", "protocol", "room"], core: false },
+    Layer { name: "edge", uses: &["api", "document", "feed", "planted", "protocol", "room"], core: false },
     Layer { name: "lazy_module", uses: &["api", "document", "mcp", "protocol"], core: false },
     Layer { name: "relay_deno", uses: &["api", "document", "protocol", "room"], core: false },
 ];

@@ -124,10 +124,18 @@ pub fn deno() -> Command {
     command
 }
 
-/// The TypeScript compiler.
+/// The TypeScript compiler. The package `typescript` is the last version that tools can call as a
+/// library, which ESLint's parser does.
 pub fn tsc() -> Command {
     let mut command = node();
-    command.arg(package(&["typescript", "bin", "tsc"]));
+    command.arg(package(&["@typescript", "native", "bin", "tsc"]));
+    command
+}
+
+/// ESLint, for which a warning is an error.
+pub fn eslint() -> Command {
+    let mut command = node();
+    command.arg(package(&["eslint", "bin", "eslint.js"])).args(["--max-warnings", "0"]);
     command
 }
 

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { OPERATIONS } from "./operations.ts";
 import { PROBLEM_CODES } from "./problem.ts";
 import { CHANGE_KINDS } from "./types.ts";
-import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, PresenceEntry, PresenceList, TokenAnswer, Workspace, WriteAnswer } from "./types.ts";
+import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, PresenceEntry, PresenceList, SignalList, TokenAnswer, Workspace, WriteAnswer } from "./types.ts";
 
 interface Schema {
   readonly $ref?: string;
@@ -80,7 +80,8 @@ const SAMPLES: Record<string, object> = {
   OpsAnswer: { clocks: [1], clock: 1 } satisfies Required<OpsAnswer>,
   PresenceEntry: ENTRY,
   PresenceList: { presence: [ENTRY, { ...ENTRY, session: null, state: null, expiresAt: null }], otherHumans: 1, complete: true } satisfies Required<PresenceList>,
-  TokenAnswer: { token: "t", expiresAt: 1 } satisfies Required<TokenAnswer>,
+  SignalList: { signals: [{ id: 1, from: "a", sub: "ann", topic: "t", data: {} }] } satisfies Required<SignalList>,
+  TokenAnswer: { token: "t", expiresAt: 1, peerSecret: "s" } satisfies Required<TokenAnswer>,
   Workspace: { id: "w", head: 1, floor: 0 } satisfies Required<Workspace>,
   WriteAnswer: { clock: 1, path: "a" } satisfies Required<WriteAnswer>,
 };

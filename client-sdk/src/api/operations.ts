@@ -13,6 +13,7 @@ interface Operation {
 const NODE = "/api/workspaces/{workspaceId}/nodes/{path}";
 const DOCUMENT = "/api/workspaces/{workspaceId}/docs/{path}";
 const PRESENCE = "/api/workspaces/{workspaceId}/presence";
+const SIGNAL = "/api/workspaces/{workspaceId}/p2p/signal";
 const WRITE_HEADERS = ["If-Match", "If-None-Match", "Idempotency-Key"] as const;
 
 /** By the `operationId` of the OpenAPI document. */
@@ -23,6 +24,7 @@ export const OPERATIONS = {
   editDocument: { method: "POST", path: `${DOCUMENT}/edits`, query: ["epoch"], headers: ["Idempotency-Key"], body: "application/json" },
   listChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes", query: ["since", "limit"], headers: [] },
   listNodes: { method: "GET", path: "/api/workspaces/{workspaceId}/nodes", query: ["prefix", "after", "limit"], headers: [] },
+  listSignals: { method: "GET", path: SIGNAL, query: ["peer", "topic", "after"], headers: [] },
   listPresence: { method: "GET", path: PRESENCE, query: ["session"], headers: [] },
   mintToken: { method: "POST", path: "/api/workspaces/{workspaceId}/tokens", query: [], headers: [], body: "application/json" },
   patchNode: { method: "PATCH", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/merge-patch+json" },
@@ -32,6 +34,7 @@ export const OPERATIONS = {
   readDocument: { method: "GET", path: DOCUMENT, query: ["root", "sv"], headers: ["Accept"] },
   readNode: { method: "GET", path: NODE, query: [], headers: [] },
   readWorkspace: { method: "GET", path: "/api/workspaces/{workspaceId}", query: [], headers: [] },
+  sendSignal: { method: "POST", path: SIGNAL, query: [], headers: [], body: "application/json" },
   streamChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes/stream", query: ["since"], headers: [] },
 } as const satisfies Record<string, Operation>;
 

@@ -154,4 +154,20 @@ export interface PresenceList {
 export interface TokenAnswer {
   readonly token: string;
   readonly expiresAt: number;
+  /** What browsers seal their signaling with; for a relay token of who may write. */
+  readonly peerSecret?: string;
+}
+
+/** What other peers sent to one. */
+export interface SignalList {
+  readonly signals: readonly Signal[];
+}
+
+/** `from` is the sender's word, `sub` is from its token. */
+export interface Signal {
+  readonly id: number;
+  readonly from: string;
+  readonly sub: string;
+  readonly topic: string;
+  readonly data: unknown;
 }

@@ -11,6 +11,7 @@ import { Emitter } from "../emitter.ts";
 import type { Presence } from "../feed/presence.ts";
 import { changesOf } from "../feed/change-filter.ts";
 import type { Ops, OpsEvents } from "../ops/apply-op.ts";
+import type { Peers, SharedWithPeers } from "../p2p.ts";
 import type { DocumentStore } from "../store.ts";
 import { FlushError } from "../receipts.ts";
 import { SyncSession } from "../sync-session.ts";
@@ -31,6 +32,8 @@ export interface DocumentContext {
   readonly account: () => string | null;
   /** `null` where there are no relays. */
   readonly connect: Connect | null;
+  /** `null` where browsers do not connect to each other. */
+  readonly peers: Peers | null;
 }
 
 export interface KeptDocument {
@@ -57,6 +60,7 @@ export class DocumentKeeper extends Emitter<Events> {
   readonly #ending = new AbortController();
   readonly #ends: (() => void)[];
   readonly #link: RelayLink | null;
+  readonly #peers: SharedWithPeers | null;
   #epoch: number | undefined;
   #clock = 0;
   #isLoaded = false;
@@ -84,6 +88,7 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#surface = `docs/${kept.path}`;
     this.#needsAll = kept.isTakeover;
     this.#link = context.connect === null ? null : this.#linkOver(context.connect);
+    this.#peers = context.peers?.open(kept, { changed: () => this.evaluate(), forgot: () => this.#link?.askForPeople() }) ?? null;
     const { environment, ops, presence } = context;
     this.#ends = [
       ops.on("saved", (saved) => this.#handleSaved(saved)),
@@ -108,7 +113,8 @@ export class DocumentKeeper extends Emitter<Events> {
   get connection(): DocumentStatus["connection"] {
     if (this.#isFinal) return "stopped";
     if (this.#link?.isLive) return "live";
-    return this.#isLoaded && !this.#link?.isOpen ? "feed" : "connecting";
+    if (!this.#isLoaded || this.#link?.isOpen) return "connecting";
+    return this.#peers?.reach === "carries" ? "peer" : "feed";
   }
 
   /** Reads what the device has, then the server. */
@@ -137,6 +143,7 @@ export class DocumentKeeper extends Emitter<Events> {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort();
     this.#link?.close();
+    this.#peers?.close();
     for (const end of this.#ends) end();
   }
 
@@ -169,7 +176,8 @@ export class DocumentKeeper extends Emitter<Events> {
   evaluate(): void {
     const { environment, presence } = this.#context;
     if (this.#ending.signal.aborted || this.#isFinal) return;
-    const opens = this.policy.evaluate({ otherHumans: presence.otherHumans, isYjs: true }, environment.isHidden());
+    const isCarried = this.#peers !== null && this.#peers.reach !== "lacks";
+    const opens = this.policy.evaluate({ otherHumans: presence.otherHumans, isYjs: true, isCarried }, environment.isHidden());
     if (opens) this.#link?.open(this.#epoch);
     else this.#link?.close();
     this.#tell();
@@ -327,6 +335,7 @@ export class DocumentKeeper extends Emitter<Events> {
       },
       lost: (unsaved) => {
         if (unsaved !== null) this.#write(unsaved);
+        this.#peers?.askForPeople();
         // What others did from now on comes by the feed; what came before it is read.
         if (!this.#ending.signal.aborted && !this.#isFinal) void this.#pull();
       },
@@ -368,7 +377,14 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#tell();
   }
 
+  /** Peers get what may be written, of an epoch that the server has confirmed. */
+  #tellPeers(): void {
+    const isTheirs = this.#isLoaded && !this.#isFinal && !this.#isReadOnly && this.#refusal === undefined;
+    this.#peers?.setEpoch(isTheirs ? (this.#epoch ?? null) : null);
+  }
+
   #tell(): void {
+    if (!this.#ending.signal.aborted) this.#tellPeers();
     const { status } = this;
     if (status.save === "saved" && this.#isOnDevice && !this.#isFinal) this.#mark(false);
     const json = JSON.stringify(status);

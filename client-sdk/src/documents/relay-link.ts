@@ -82,6 +82,11 @@ export class RelayLink {
     provider?.destroy();
   }
 
+  /** People may be missing in the awareness whom the relay knows. */
+  askForPeople(): void {
+    if (this.isLive) this.#provider?.askForPeople();
+  }
+
   /** The provider has sent this edit; it is not saved until a receipt says so. */
   sent(update: Uint8Array): void {
     this.#unsaved.push(update);

@@ -7,8 +7,8 @@ import type { RecoveryCopy } from "../sync-provider.ts";
  */
 export type SaveLevel = "local" | "pending" | "relayed" | "saved";
 
-/** `feed`: by REST and the change feed, without a socket. `live`: over a relay. */
-export type DocumentConnection = "connecting" | "feed" | "live" | "stopped";
+/** `feed`: by REST and the change feed, without a socket. `live`: over a relay. `peer`: from browser to browser. */
+export type DocumentConnection = "connecting" | "feed" | "live" | "peer" | "stopped";
 
 export interface DocumentStatus {
   readonly connection: DocumentConnection;

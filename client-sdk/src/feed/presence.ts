@@ -46,6 +46,11 @@ export class Presence extends Emitter<PresenceEvents> {
     this.#options = options;
   }
 
+  /** The name of this browser's row. */
+  get session(): string {
+    return this.#options.session;
+  }
+
   /** Who is here, as it was last heard. */
   get list(): PresenceList | null {
     return this.#list;

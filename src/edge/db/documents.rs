@@ -6,6 +6,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use super::log::{Appended, Entry, Guard, append, lease_of, live_until};
 use super::{Bind, Db, DbError, Results, Statement, statement, unreadable};
 use crate::document::checkpoint;
+use crate::planted::{Bug, planted};
 use crate::protocol::change::ChangeKind;
 use crate::room::Stored;
 
@@ -208,11 +209,17 @@ impl Db {
         let chunks: Vec<String> =
             checkpoint::chunks(checkpoint, CHUNK_BYTES).map(|c| BASE64.encode(c)).collect();
         let (w, p) = (Bind::Text(workspace), Bind::Text(path));
+        let holds = if planted(Bug::CheckpointWithoutEpochCheck) {
+            "fence <= ?6 AND ?3 >= 0 AND ?4 >= 0"
+        } else {
+            "epoch = ?3 AND base = ?4 AND fence <= ?6"
+        };
         let mut statements = vec![
             statement(
-                "UPDATE nodes SET fence = ?6,
-                 base = CASE WHEN epoch = ?3 AND base = ?4 AND fence <= ?6 THEN ?5 END
-                 WHERE workspace = ?1 AND path = ?2",
+                format!(
+                    "UPDATE nodes SET fence = ?6, base = CASE WHEN {holds} THEN ?5 END
+                     WHERE workspace = ?1 AND path = ?2"
+                ),
                 [w, p, Bind::Int(epoch), Bind::Int(base), Bind::Int(through), Bind::Int(fence)],
             ),
             statement(

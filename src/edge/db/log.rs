@@ -4,6 +4,7 @@ use super::{Bind, Db, DbError, Results, Row, Statement, statement, unreadable};
 use crate::api::precondition::Precondition;
 use crate::feed::limits::{RETENTION_MS, SWEEP_BATCH};
 use crate::feed::retention::cutoff;
+use crate::planted::{Bug, planted};
 use crate::protocol::Timestamp;
 use crate::protocol::change::{Change, ChangeKind};
 
@@ -129,7 +130,8 @@ pub fn append<'a>(entry: &Entry<'a>, guards: &[Guard]) -> Statement<'a> {
                 CASE WHEN ?6 IS NOT NULL THEN ?8 END
          RETURNING clock, created"
     );
-    let (key, hash) = entry.op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
+    let op = entry.op.filter(|_| !planted(Bug::DoubleApplyOnRetry));
+    let (key, hash) = op.map_or((Bind::Null, Bind::Null), |(k, h)| (Bind::Text(k), Bind::Text(h)));
     statement(
         sql,
         [

@@ -5,6 +5,7 @@
 
 mod d1;
 pub mod documents;
+mod error;
 mod expiry;
 pub mod log;
 pub mod nodes;
@@ -21,29 +22,14 @@ use wasm_bindgen::JsValue;
 use worker::Delay;
 
 pub use d1::{Database, Row};
+pub use error::DbError;
+use error::{classify, unreadable};
 
 /// The database, with a time limit on every call.
 #[derive(Debug, Clone)]
 pub struct Db {
     database: Database,
     deadline_ms: u64,
-}
-
-/// Why a batch was not committed, or may not have been.
-#[derive(Debug)]
-pub enum DbError {
-    /// The idempotency key was used before.
-    Duplicate,
-    /// The workspace does not exist or was deleted.
-    NoWorkspace,
-    /// A precondition does not hold: nothing was written.
-    Precondition,
-    /// A compaction that others overtook: nothing was written.
-    Stale,
-    /// A value or document over its limit: nothing was written.
-    TooLarge,
-    /// D1 failed or did not answer in time. The batch may have been committed.
-    Unavailable(String),
 }
 
 /// A value to bind.
@@ -121,31 +107,6 @@ fn js_value(bind: Bind<'_>) -> JsValue {
         Bind::Int(number) => JsValue::from_f64(number as f64),
         Bind::Text(text) => JsValue::from_str(text),
     }
-}
-
-/// What D1's message means. Constraint messages come from SQLite and name the column.
-fn classify(message: String) -> DbError {
-    let has = |text: &str| message.contains(text);
-    if has("UNIQUE constraint failed: change_log.workspace, change_log.op_key")
-        || has("UNIQUE constraint failed: workspaces.create_key")
-    {
-        DbError::Duplicate
-    } else if has("NOT NULL constraint failed: change_log.kind") {
-        DbError::NoWorkspace
-    } else if has("NOT NULL constraint failed: change_log.path") {
-        DbError::Precondition
-    } else if has("NOT NULL constraint failed: nodes.base") {
-        DbError::Stale
-    } else if has("CHECK constraint failed") {
-        DbError::TooLarge
-    } else {
-        DbError::Unavailable(message)
-    }
-}
-
-/// An answer without a row or column that the statement always returns.
-fn unreadable() -> DbError {
-    DbError::Unavailable("D1 answered with other columns than asked".to_owned())
 }
 
 /// How long D1 may take. It stalls for a minute now and then; a caller gets 503 instead of waiting.

@@ -1,7 +1,7 @@
-//! Behaviour of a room, rule by rule, and a simulator of rooms with clients and storage.
+//! Behaviour of a room, rule by rule. Whole worlds of rooms are in the crate `yrelay-sim`.
 
 mod alone;
+mod found;
 mod relay;
 mod rules;
 mod sim;
-mod worlds;

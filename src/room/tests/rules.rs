@@ -953,6 +953,8 @@ fn unknown_connections_are_ignored() {
 fn d1a_attachments_are_written_when_a_connection_is_quiet_and_not_while_it_is_busy() {
     let mut sim = Sim::new();
     let a = sim.join("ann");
+    // The epoch of a new document is kept at once.
+    sim.frame(a, &message::update(&typed(2, 0)));
     sim.advance(5_000);
     let before = sim.attached;
     for n in 0..20_u8 {

@@ -133,7 +133,7 @@ async function checkDocumented(api) {
 }
 
 /** The path template that an address belongs to: the one with the most fixed text. */
-function findTemplate(document, path) {
+export function findTemplate(document, path) {
   const matches = Object.keys(document.paths).filter((template) => {
     const pattern = template.split("/").map((part) => (part === "{path}" ? ".+" : part.startsWith("{") ? "[^/]*" : part.replaceAll(".", "\\.")));
     return new RegExp(`^${pattern.join("/")}$`, "s").test(path);

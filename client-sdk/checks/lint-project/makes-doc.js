@@ -1,0 +1,3 @@
+import { Doc as Model } from "yjs";
+
+export const note = new Model();

@@ -1,0 +1,355 @@
+//! A person with an open document: the provider, the sync session and the walker of the client SDK.
+
+use crate::checks::{DOCUMENTS, Mark, Violation};
+use crate::network::{Connection, ConnectionId, Data, End, Relay};
+use crate::people::replica::Replica;
+use crate::people::walker::{self, Config, Effect, Input, Phase, State};
+use crate::protocol::Timestamp;
+use crate::protocol::awareness::{self, AwarenessEntry};
+use crate::protocol::message::{self, Message, decode_frame};
+use crate::random::Random;
+use crate::room::{SessionInfo, SessionKind};
+use crate::world::{Event, World};
+
+/// A person.
+pub struct Human {
+    /// The document.
+    pub path: &'static str,
+    /// The copy of it.
+    pub replica: Replica,
+    /// The walker.
+    pub walker: State,
+    /// The epoch that the copy is of, once a receipt told.
+    pub epoch: Option<u64>,
+    /// What was written into this copy, in order.
+    pub marks: Vec<String>,
+    /// The flush that waits for its answer, and how many marks it covers.
+    pub asked: Option<(u64, usize)>,
+    /// The connection in use.
+    pub connection: Option<ConnectionId>,
+    /// Both sides have everything.
+    pub synced: bool,
+    /// The newest wish for a receipt, and its number.
+    pub receipt_wish: u64,
+    pub(super) flushes: u64,
+    relays: Vec<Relay>,
+    config: Config,
+    /// The newest delay of the walker, and of its probe.
+    wish: u64,
+    probe_wish: u64,
+    answered: bool,
+    received: bool,
+    token_ends: Timestamp,
+    client: u64,
+    awareness_clock: u32,
+    written: u64,
+}
+
+impl Human {
+    /// A person with a document and a list of relays, maybe pinned to one (S2).
+    pub fn draw(index: usize, random: &mut Random) -> Self {
+        let pinned = random.pick(&[None, None, None, Some(0), Some(1)]);
+        let config = Config { probe_ms: PROBE_MS, ..Config::new(2, pinned) };
+        let client = 1_000 * (index as u64 + 1);
+        Self {
+            path: DOCUMENTS[usize::from(random.percent(25))],
+            replica: Replica::new(client),
+            walker: walker::initial(&config),
+            epoch: None,
+            marks: Vec::new(),
+            asked: None,
+            connection: None,
+            synced: false,
+            receipt_wish: 0,
+            flushes: 0,
+            relays: vec![Relay::Cloudflare, Relay::Deno],
+            config,
+            wish: 0,
+            probe_wish: 0,
+            answered: false,
+            received: false,
+            token_ends: 0,
+            client,
+            awareness_clock: 0,
+            written: 0,
+        }
+    }
+}
+
+impl Human {
+    /// Connected, with everything there and here, or stopped for good.
+    pub fn is_settled(&self) -> bool {
+        match self.walker.phase {
+            Phase::Stopped(_) => true,
+            Phase::Synced(_) => self.synced,
+            _ => false,
+        }
+    }
+}
+
+impl World {
+    /// Something happens to a person's walker.
+    pub fn walk(&mut self, human: usize, event: walker::Event) {
+        let random = self.random.below(1_000) as f64 / 1_000.0;
+        let person = &mut self.humans[human];
+        let input = Input { config: &person.config, now: self.now.cast_signed(), random };
+        let (state, effects) = walker::step(person.walker, event, input);
+        crate::loud::tell(self.now, || format!("h{human} {event:?} -> {:?} {effects:?}", state.phase));
+        person.walker = state;
+        for effect in effects {
+            self.do_effect(human, effect);
+        }
+    }
+
+    fn do_effect(&mut self, human: usize, effect: Effect) {
+        let wish = self.number();
+        let now = self.now;
+        let person = &mut self.humans[human];
+        match effect {
+            Effect::AdoptProbe => {
+                self.hang_up(human);
+                let entry = self.humans[human].walker.at.index;
+                self.open_socket(human, entry);
+            }
+            Effect::CancelProbe => person.probe_wish = 0,
+            Effect::CloseSocket => {
+                person.wish = 0;
+                self.hang_up(human);
+            }
+            Effect::Connect(_, after) => {
+                person.wish = wish;
+                self.at(now + after as u64, Event::WalkerDue(human, wish));
+            }
+            Effect::OpenSocket(entry) => self.open_socket(human, entry),
+            Effect::Probe(_, after) => {
+                person.probe_wish = wish;
+                self.at(now + after as u64, Event::Probe(human, wish));
+            }
+            Effect::RefreshToken(_) => person.token_ends = 0,
+            Effect::Stop(why) => {
+                self.ledger.count("stops");
+                if why == "epoch_changed" {
+                    self.load_again(human);
+                }
+            }
+            Effect::Advance { .. } => self.ledger.count("advances"),
+            Effect::CycleAllFailed => self.ledger.count("cycles"),
+        }
+    }
+
+    /// The delay of a walker is over.
+    pub fn walker_due(&mut self, human: usize, wish: u64) {
+        if self.humans[human].wish == wish {
+            self.walk(human, walker::Event::Due);
+        }
+    }
+
+    /// A walker looks at an earlier relay beside the one in use.
+    pub fn probe(&mut self, human: usize, wish: u64) {
+        let person = &self.humans[human];
+        if person.probe_wish != wish {
+            return;
+        }
+        let answers = self.relay_is_up(person.relays[person.walker.at.probe]);
+        self.walk(human, if answers { walker::Event::ProbeSynced } else { walker::Event::ProbeFailed });
+    }
+
+    fn open_socket(&mut self, human: usize, entry: usize) {
+        let (id, lasts) = (self.number(), self.token_ms + self.random.below(self.token_ms));
+        let at = self.now + self.delay();
+        let now = self.now;
+        let person = &mut self.humans[human];
+        if person.token_ends <= now {
+            person.token_ends = now + lasts;
+        }
+        let info = SessionInfo {
+            sub: format!("h{human}"),
+            kind: SessionKind::Client,
+            can_write: true,
+            expires_at: person.token_ends,
+            document: person.path.to_owned(),
+            epoch: person.epoch,
+        };
+        person.connection = Some(id);
+        (person.synced, person.asked) = (false, None);
+        let connection = Connection::new(person.relays[entry], End::Human(human), info);
+        if person.epoch.is_none() {
+            // A copy that does not know its epoch is merged into any (W11).
+            for mark in person.replica.marks() {
+                if let Some(known) = self.ledger.marks.get_mut(&mark) {
+                    known.stray = true;
+                }
+            }
+        }
+        self.connections.insert(id, connection);
+        self.at(at, Event::Connect(id));
+    }
+
+    fn hang_up(&mut self, human: usize) {
+        let person = &mut self.humans[human];
+        (person.synced, person.asked) = (false, None);
+        if let Some(id) = person.connection.take() {
+            self.close_by_client(id);
+        }
+    }
+
+    /// The upgrade was answered.
+    pub fn human_connected(&mut self, human: usize, id: ConnectionId, is_let_in: bool) {
+        if self.humans[human].connection != Some(id) {
+            return self.close_by_client(id);
+        }
+        if !is_let_in {
+            return self.human_lost(human, id, false, 0);
+        }
+        self.ledger.count("connections");
+        self.walk(human, walker::Event::Opened);
+        let wants_changes = self.random.percent(50);
+        let person = &mut self.humans[human];
+        (person.answered, person.received) = (false, false);
+        let vector = person.replica.vector();
+        self.send_to_relay(id, Data::Binary(message::sync_step_1(&vector)));
+        self.wave(human);
+        if wants_changes {
+            self.send_to_relay(id, Data::Text(r#"{"type":"hello","changes":true}"#.to_owned()));
+        }
+    }
+
+    /// The connection is gone.
+    pub fn human_lost(&mut self, human: usize, id: ConnectionId, was_open: bool, code: u16) {
+        let person = &mut self.humans[human];
+        if person.connection != Some(id) {
+            return;
+        }
+        person.connection = None;
+        (person.synced, person.asked) = (false, None);
+        let is_adopted = matches!(person.walker.phase, Phase::Synced(_));
+        let event = match was_open || is_adopted {
+            true => walker::Event::Closed { code: if was_open { code } else { 1006 }, offline: false },
+            false => walker::Event::Failed("close_before_open"),
+        };
+        self.walk(human, event);
+    }
+
+    /// A frame arrives.
+    pub fn human_hears(&mut self, human: usize, id: ConnectionId, data: Data) -> Result<(), Violation> {
+        if self.humans[human].connection != Some(id) {
+            return Ok(());
+        }
+        match data {
+            Data::Binary(frame) => {
+                let messages = decode_frame(&frame).map_err(|error| {
+                    Violation::new("W4", format!("a relay sent bytes that are no frame: {error}"))
+                })?;
+                for message in messages {
+                    self.human_reads(human, id, message);
+                }
+            }
+            Data::Close(code) => {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.client_open = false;
+                }
+                self.human_lost(human, id, true, code);
+            }
+            Data::Text(text) => self.human_is_told(human, &text),
+        }
+        Ok(())
+    }
+
+    fn human_reads(&mut self, human: usize, id: ConnectionId, message: Message<'_>) {
+        let person = &mut self.humans[human];
+        match message {
+            Message::SyncStep1(vector) => {
+                let Some(lacking) = person.replica.lacking(vector) else { return };
+                person.answered = true;
+                self.send_to_relay(id, Data::Binary(message::sync_step_2(&lacking)));
+                self.check_synced(human);
+            }
+            Message::SyncStep2(update) => {
+                person.replica.apply(update);
+                person.received = true;
+                self.check_synced(human);
+            }
+            Message::Update(update) => person.replica.apply(update),
+            Message::QueryAwareness => self.wave(human),
+            Message::Awareness(payload) => {
+                let own = person.client;
+                let entries = awareness::decode(payload).unwrap_or_default();
+                // Who is called gone raises the clock and says so (W5).
+                if entries.iter().any(|entry| entry.client == own && entry.is_gone()) {
+                    self.wave(human);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_synced(&mut self, human: usize) {
+        let person = &mut self.humans[human];
+        if person.synced || !person.received || !person.answered {
+            return;
+        }
+        person.synced = true;
+        self.walk(human, walker::Event::Synced);
+        self.ask_receipt(human, 2_500);
+    }
+
+    /// Tells awareness.
+    pub fn wave(&mut self, human: usize) {
+        let person = &mut self.humans[human];
+        let Some(id) = person.connection else { return };
+        person.awareness_clock += 1;
+        let state = format!(r#"{{"at":{}}}"#, person.awareness_clock);
+        let entry = AwarenessEntry { client: person.client, clock: person.awareness_clock, state: &state };
+        let frame = message::awareness(&awareness::encode(&[entry]));
+        if self.connections.get(&id).is_some_and(|connection| connection.client_open) {
+            self.send_to_relay(id, Data::Binary(frame));
+        }
+    }
+
+    /// Writes something.
+    pub fn edit(&mut self, human: usize, place: u64) {
+        let person = &mut self.humans[human];
+        person.written += 1;
+        let mark = format!("h{human}.{}", person.written);
+        let update = person.replica.write(&mark, place);
+        person.marks.push(mark.clone());
+        let known = Mark { path: person.path.to_owned(), epoch: person.epoch, ..Mark::default() };
+        self.ledger.marks.insert(mark, known);
+        self.send_update(human, &update);
+    }
+
+    /// Removes something, whoever wrote it.
+    pub fn erase(&mut self, human: usize, place: u64) {
+        let Some((mark, update)) = self.humans[human].replica.erase(place) else { return };
+        if let Some(known) = self.ledger.marks.get_mut(&mark) {
+            known.erased = true;
+        }
+        self.send_update(human, &update);
+    }
+
+    fn send_update(&mut self, human: usize, update: &[u8]) {
+        let person = &self.humans[human];
+        if let Some(id) = person.connection.filter(|_| person.answered) {
+            self.send_to_relay(id, Data::Binary(message::update(update)));
+            self.ask_receipt(human, 2_500);
+        }
+    }
+
+    /// The document was replaced: a new copy, without what the old one had (W11).
+    fn load_again(&mut self, human: usize) {
+        let knows_epoch = self.random.percent(50);
+        let path = self.humans[human].path;
+        let epoch = self.d1.document(path).map(|stored| stored.epoch).filter(|_| knows_epoch);
+        let person = &mut self.humans[human];
+        person.client += 1;
+        person.replica = Replica::new(person.client);
+        person.epoch = epoch;
+        person.marks.clear();
+        person.awareness_clock = 0;
+        self.ledger.count("reloads");
+        self.walk(human, walker::Event::Restart);
+    }
+}
+
+/// Looks at earlier relays of a world; five minutes in earnest.
+const PROBE_MS: f64 = 15_000.0;

@@ -1,0 +1,8 @@
+//! Who uses the system: people with documents, agents, and readers of the feed.
+
+pub mod agent;
+pub mod human;
+pub mod reader;
+pub mod receipts;
+pub mod replica;
+pub mod walker;

@@ -1,0 +1,51 @@
+// What the page of p2p.test.mjs runs: the SDK in a browser, with a switch for its WebRTC.
+import { browserEnvironment } from "../../client-sdk/src/browser.ts";
+import { WorkspaceClient } from "../../client-sdk/src/index.ts";
+import type { SharedDocument, WorkspaceClientOptions } from "../../client-sdk/src/index.ts";
+
+interface Start extends Pick<WorkspaceClientOptions, "api" | "p2p" | "relays" | "workspace"> {
+  readonly apiToken: string;
+  readonly path: string;
+}
+
+let client: WorkspaceClient;
+let document: SharedDocument;
+let isBlocked = false;
+const connections: RTCPeerConnection[] = [];
+
+const page = {
+  start({ apiToken, path, ...options }: Start): void {
+    const real = browserEnvironment();
+    const environment = {
+      ...real,
+      connectPeer(configuration: RTCConfiguration) {
+        if (isBlocked) throw new Error("no WebRTC");
+        const connection = new RTCPeerConnection(configuration);
+        connections.push(connection);
+        return connection as unknown as ReturnType<typeof real.connectPeer>;
+      },
+    };
+    client = new WorkspaceClient({ ...options, token: () => apiToken, environment });
+    document = client.openDoc(path);
+  },
+  status: () => document.status,
+  text: () => document.doc.getText("t").toString(),
+  insert: (at: number, text: string) => document.doc.getText("t").insert(at, text),
+  show: (name: string) => document.awareness.setLocalStateField("name", name),
+  names: () => [...document.awareness.getStates().values()].map((state) => state["name"]).sort(),
+  look: () => client.presence.refresh(),
+  flush: () => document.flush(),
+  /** Ends the direct connections; no others can be made until `unblock`. */
+  block(): void {
+    isBlocked = true;
+    for (const connection of connections) connection.close();
+    // The side that closes is told nothing by the platform, unlike one whose network fails.
+    for (const connection of connections) connection.onconnectionstatechange?.(new Event("connectionstatechange"));
+  },
+  unblock(): void {
+    isBlocked = false;
+  },
+  close: () => client.close(),
+};
+
+Object.assign(globalThis, { page });
