@@ -151,7 +151,7 @@ async function start(options) {
   const dataDir = resolve(options.dataDir);
   const secrets = ensureSecrets(dataDir);
   const port = await claimPort(host, options.port ?? 0);
-  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`];
+  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`, ...(options.origins ?? [])];
   if (options.demoPort !== undefined) {
     const { startDemo } = await import("./demo-host.mjs");
     demo = await startDemo({ host, port: options.demoPort });
@@ -175,9 +175,12 @@ async function start(options) {
   if (options.workspace) {
     ready.workspace = options.workspace;
     ready.token = await openWorkspace(ready.api, options.workspace, vars.API_JWT_SECRET);
+    ready.agentToken = mintToken({ secret: vars.API_JWT_SECRET, sub: "example-agent", kind: "agent", workspaces: { [options.workspace]: "editor" }, ttl: READY_TOKEN_TTL });
   }
   if (demo && ready.workspace) {
-    demo.open({ ...ready, secret: vars.API_JWT_SECRET });
+    // The relay beside it starts once this is ready, on a port that is known before.
+    const beside = options.relayPort ? [{ label: "deno", url: `ws://127.0.0.1:${options.relayPort}/ws` }] : [];
+    demo.open({ ...ready, relays: [...ready.relays, ...beside], secret: vars.API_JWT_SECRET });
     ready.demo = `${demo.origin}/`;
   }
   ready.pids = { host: process.pid, workerd: children.at(-1)?.pid };

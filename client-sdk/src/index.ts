@@ -17,4 +17,5 @@ export type { DocumentStore, StoredDocument } from "./store.ts";
 export { ConnectionPolicy, shouldOpenWs } from "./connection-policy.ts";
 export type { Company } from "./connection-policy.ts";
 export { PreconditionFailedError, ProblemError, UnreachableError } from "./api/problem.ts";
+export type { ListOptions } from "./api/list-nodes.ts";
 export type { Change, FeedItem, Node, Op, PresenceEntry, PresenceList, Reset } from "./api/types.ts";

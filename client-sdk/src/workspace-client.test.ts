@@ -168,6 +168,20 @@ describe("a page alone", () => {
     await client.close();
   });
 
+  test("C.61 an edit that was committed in a later form is compared with the server, and nothing is missing", async () => {
+    const { client } = open(new FakeBrowser());
+    const document = client.openDoc("d");
+    const refused: unknown[] = [];
+    client.on("refused", (refusal) => refused.push(refusal));
+    await until(() => document.status.isLoaded, "it is loaded");
+    let answers = 0;
+    api.script = ({ method, path }) => (method === "POST" && path.startsWith("docs/") && answers++ === 0 ? Promise.resolve(problem(422, "idempotency_key_reused")) : undefined);
+    text(document).insert(0, "half a sentence");
+    const receipt = await document.flush();
+    assert.deepEqual([receipt, api.text("d"), document.status.save, document.status.reason, refused], [{ clock: 1, epoch: 1 }, "half a sentence", "saved", undefined, []]);
+    await client.close();
+  });
+
   test("an edit that the API refuses is kept and never called saved; after a retry it is", async () => {
     const { client } = open(new FakeBrowser());
     const document = client.openDoc("d");

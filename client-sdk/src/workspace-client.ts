@@ -2,6 +2,8 @@
 // of them; which one, and over which way an edit travels, an application need not know.
 import { jsonOf } from "./api/api.ts";
 import type { Api, ApiOptions } from "./api/api.ts";
+import { listNodes } from "./api/list-nodes.ts";
+import type { ListOptions } from "./api/list-nodes.ts";
 import { encodePath } from "./api/operations.ts";
 import type { FeedItem, Node, PresenceList } from "./api/types.ts";
 import { browserEnvironment } from "./browser.ts";
@@ -133,6 +135,11 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
   /** A node with its value, as it is stored now. */
   async node<Value = unknown>(path: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<Node<Value>> {
     return jsonOf(await this.#api.call("readNode", { path }, { signal }));
+  }
+
+  /** Every node below `prefix`, in the order of the paths, without values. Pages are read as they are needed. */
+  list(options: ListOptions = {}): AsyncGenerator<Node, void, undefined> {
+    return listNodes(this.#api, options);
   }
 
   /** Calls back at each change that the filter lets pass, and at each reset; answers how to end that. */

@@ -84,6 +84,9 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await until(() => text(document).toString() === "tomorrow", "the agent's edit is here");
     assert.deepEqual(await client.applyOp({ op: "put", path: "jobs/1", value: { by: "ann" } }), { clock: 3 });
     assert.deepEqual((await client.node("jobs/1")).value, { by: "ann" });
+    const listed = [];
+    for await (const { path, kind, clock } of client.list({ prefix: "jobs" })) listed.push({ path, kind, clock });
+    assert.deepEqual(listed, [{ path: "jobs/1", kind: "record", clock: 3 }]);
     await until(() => changes.length >= 3, "the changes are told");
     assert.deepEqual(changes, ["update notes/a ann", "update notes/a bot", "put jobs/1 ann"]);
     assert.deepEqual([ann.sockets, document.status.connection, client.presence.otherHumans], [0, "feed", 0]);
@@ -91,8 +94,10 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     // The application may want one all the same.
     document.holdSocket("demo");
     await until(() => document.status.connection === "live", "it is held");
+    assert.equal(document.status.label, "cf");
     document.holdSocket("demo", false);
     await until(() => document.status.connection === "feed", "it is let go");
+    assert.equal(document.status.label, undefined);
     assert.equal(ann.sockets, 1);
   });
 

@@ -101,7 +101,12 @@ pub fn all(toolchain: &Toolchain, mode: Mode) -> Result {
     for artefact in [Artefact::Worker, Artefact::Lazy, Artefact::Relay] {
         run(toolchain, artefact, mode)?;
     }
-    Ok(())
+    demo()
+}
+
+/// The demo page, which wrangler deploys beside the Worker: `build/demo/`. Quick enough to be made each time.
+pub fn demo() -> Result {
+    process::run(tools::node().arg("tools/demo-bundle.mjs"))
 }
 
 /// Builds one artefact if it changed since the last time.

@@ -26,6 +26,8 @@ struct Options {
     relay_port: Option<u16>,
     host: String,
     data: PathBuf,
+    /// Of pages besides the demo that may call.
+    origins: Vec<String>,
     ready_file: Option<PathBuf>,
 }
 
@@ -75,6 +77,8 @@ impl Options {
         let ready_file = args.value("--ready-file")?.map(absolute).transpose()?;
         let host = args.value("--host")?.unwrap_or_else(|| "127.0.0.1".to_owned());
         let port = args.parsed("--port", 8787)?;
+        let origins = args.value("--origins")?.unwrap_or_default();
+        let origins = origins.split(',').filter(|origin| !origin.is_empty()).map(str::to_owned).collect();
         let relay_port: u16 = args.parsed("--relay-port", 8788)?;
         let relay_port = (!args.flag("--no-relay")).then_some(relay_port);
         args.finish()?;
@@ -82,7 +86,7 @@ impl Options {
             // DESIGN A6: this stack hands out a token to whoever reads its output, and speaks no TLS.
             return Err(format!("--host {host} is not a loopback address; dev serves this machine only"));
         }
-        Ok(Self { port, relay_port, host, data, ready_file })
+        Ok(Self { port, relay_port, host, data, origins, ready_file })
     }
 }
 
@@ -96,7 +100,7 @@ fn start_worker(options: &Options) -> Result<Service> {
     let data = options.data.to_str().ok_or("the path of --data is not valid UTF-8")?;
     let first_line = json!({
         "dataDir": data, "host": options.host, "port": options.port, "demoPort": DEMO_PORT,
-        "workspace": WORKSPACE, "tellOrigins": true,
+        "origins": options.origins, "relayPort": options.relay_port, "workspace": WORKSPACE, "tellOrigins": true,
     });
     Service::start(&mut node, &first_line.to_string())
 }
@@ -186,6 +190,13 @@ mod tests {
         for host in ["127.0.0.1", "127.0.0.2", "::1", "localhost"] {
             assert!(options(&format!("--host {host}")).is_ok(), "{host}");
         }
+    }
+
+    #[test]
+    fn pages_of_other_origins_are_let_in_when_they_are_named() {
+        assert!(options("").unwrap().origins.is_empty());
+        let named = options("--origins http://localhost:5173,http://localhost:3000").unwrap().origins;
+        assert_eq!(named, ["http://localhost:5173", "http://localhost:3000"]);
     }
 
     #[test]

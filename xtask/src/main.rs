@@ -35,6 +35,7 @@ cargo xtask <command>
       --relay-port N    port of the Deno relay, 8788
       --no-relay        the Worker only
       --data DIR        state that survives restarts, .yrelay
+      --origins O,…     origins of pages of your own, such as http://localhost:5173
       --host H          a loopback address, 127.0.0.1
       --ready-file F    written as JSON once everything is up, removed at the end
   token               print an API token for a stack that `dev` started

@@ -9,9 +9,11 @@ import type { ChangeFilter } from "../feed/change-filter.ts";
 import { ChangeReader } from "../feed/change-reader.ts";
 import type { ReaderOwner } from "../feed/change-reader.ts";
 import type { AgentEnvironment } from "../api/deadline.ts";
+import { listNodes } from "../api/list-nodes.ts";
+import type { ListOptions } from "../api/list-nodes.ts";
 import { encodePath } from "../api/operations.ts";
 import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
-import type { Change, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, NodeList, Op, OpsAnswer, Precondition, Workspace, WriteAnswer } from "../api/types.ts";
+import type { Change, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, Op, OpsAnswer, Precondition, Workspace, WriteAnswer } from "../api/types.ts";
 
 export interface AgentOptions extends ApiOptions {
   readonly environment?: AgentEnvironment;
@@ -24,13 +26,6 @@ export interface Cancel {
 export interface MutationOptions extends Cancel {
   /** By default a new one for each call. Give your own to repeat a call that may have happened. */
   readonly idempotencyKey?: string;
-}
-
-export interface ListOptions extends Cancel {
-  readonly prefix?: string;
-  /** Only paths after this one. */
-  readonly after?: string;
-  readonly pageSize?: number;
 }
 
 export interface EditOptions extends MutationOptions {
@@ -72,14 +67,8 @@ export class WorkspaceAgent {
   }
 
   /** Every node below `prefix`, in the order of the paths, without values. Pages are read as they are needed. */
-  async *list({ prefix, after, pageSize, signal }: ListOptions = {}): AsyncGenerator<Node, void, undefined> {
-    let from: string | null = after ?? "";
-    while (from !== null) {
-      const query = { prefix, after: from === "" ? undefined : from, limit: pageSize };
-      const page: NodeList = jsonOf(await this.#api.call("listNodes", { query }, { signal }));
-      yield* page.nodes;
-      from = page.next;
-    }
+  list(options: ListOptions = {}): AsyncGenerator<Node, void, undefined> {
+    return listNodes(this.#api, options);
   }
 
   /** Writes a record whole. 412 is a `PreconditionFailedError` with what the node is now. */

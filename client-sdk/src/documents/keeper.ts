@@ -93,6 +93,7 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#ends = [
       ops.on("saved", (saved) => this.#handleSaved(saved)),
       ops.on("refused", ({ surface, error }) => surface === this.#surface && this.#handleRefusal(error)),
+      ops.on("superseded", ({ surface }) => surface === this.#surface && this.#compare()),
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
       environment.watch((change) => {
@@ -104,7 +105,9 @@ export class DocumentKeeper extends Emitter<Events> {
   get status(): DocumentStatus {
     const { connection } = this;
     const reason = this.#reason ?? this.#refusal;
-    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...(reason === undefined ? {} : { reason }) };
+    const label = connection === "live" ? this.#link?.label : undefined;
+    const more = { ...(label === undefined ? {} : { label }), ...(reason === undefined ? {} : { reason }) };
+    return { connection, save: this.#save, isLoaded: this.#isLoaded, isReadOnly: this.#isReadOnly, ...more };
   }
 
   get connection(): DocumentStatus["connection"] {
@@ -191,7 +194,9 @@ export class DocumentKeeper extends Emitter<Events> {
     if (this.#needsAll || !this.#isLoaded) await unlessAborted(this.#pull(), signal ?? this.#ending.signal);
     if (this.#needsAll || this.#refusal !== undefined) throw this.#notSaved();
     const receipt = this.#context.ops.isWaiting(this.#surface) ? await this.#context.ops.flush(this.#surface, signal) : null;
-    return { clock: receipt?.clock ?? this.#clock, epoch: receipt?.epoch ?? this.#epoch ?? 0 };
+    // An edit was superseded: what the server lacks is sent, and waited for.
+    if (this.#needsAll) return this.flush(signal);
+    return { clock: Math.max(receipt?.clock ?? 0, this.#clock), epoch: receipt?.epoch ?? this.#epoch ?? 0 };
   }
 
   /** The user signed in again, or wants another try. */
@@ -304,6 +309,12 @@ export class DocumentKeeper extends Emitter<Events> {
       if (this.#isFinal) this.#link?.close();
     }
     this.#tell();
+  }
+
+  /** What the server lacks of this copy is found out, and sent. */
+  #compare(): void {
+    this.#needsAll = true;
+    void this.#pull();
   }
 
   #sendMissing(missing: Uint8Array | null): void {

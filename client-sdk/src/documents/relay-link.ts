@@ -55,6 +55,11 @@ export class RelayLink {
     return this.#unsaved.length > 0;
   }
 
+  /** The relay that it is live on. */
+  get label(): string | undefined {
+    return this.isLive ? (this.#provider?.status.label ?? undefined) : undefined;
+  }
+
   get epoch(): number | undefined {
     return this.#provider?.epoch;
   }

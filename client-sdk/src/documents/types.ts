@@ -12,6 +12,8 @@ export type DocumentConnection = "connecting" | "feed" | "live" | "peer" | "stop
 
 export interface DocumentStatus {
   readonly connection: DocumentConnection;
+  /** The relay that carries it, while it is `live`. */
+  readonly label?: string;
   readonly save: SaveLevel;
   /** The document has been read from the server, or is known to be new. */
   readonly isLoaded: boolean;

@@ -180,6 +180,17 @@ describe("applyOp", () => {
     assert.deepEqual(calls.map(({ keepalive }) => keepalive), [true]);
   });
 
+  test("C.61 a write whose later form is committed, by a page that died before it stored it, is done and no refusal", async () => {
+    const { ops, calls, refused, outbox } = page();
+    const superseded: string[] = [];
+    ops.on("superseded", ({ surface }) => superseded.push(surface));
+    await ops.start();
+    const written = ops.applyOp(put(1));
+    await clock.advance(500);
+    await calls[0]!.answer(refusal("idempotency_key_reused", 422));
+    assert.deepEqual([await written, superseded, refused, outbox.size], [{ clock: 0 }, ["nodes/a"], [], 0]);
+  });
+
   test("a refusal ends its write with an event and an error, and the next one goes on", async () => {
     const { ops, calls, refused } = page();
     await ops.start();

@@ -25,6 +25,8 @@ export type OpsEvents = {
   change: undefined;
   refused: Refusal;
   saved: { readonly surface: string; readonly write: Write; readonly receipt: WriteReceipt };
+  /** A later form of a write on this surface is committed; what it had is not known here. */
+  superseded: { readonly surface: string };
 };
 
 export interface ApplyOptions {
@@ -190,6 +192,7 @@ export class Ops extends Emitter<OpsEvents> {
     if (!("error" in answer)) this.#done(entry, answer);
     else if (answer.passes) this.#failed(surface, answer);
     else if (isAboutToken(answer.error)) this.#block(surface, answer.error);
+    else if (isSuperseded(answer.error)) this.#superseded(entry);
     else this.#refused(entry, answer.error);
     this.#changed();
   }
@@ -199,6 +202,15 @@ export class Ops extends Emitter<OpsEvents> {
     this.#lastReceipts.set(surface, receipt);
     for (const { settle } of this.#leave(entry)) settle(receipt);
     this.emit("saved", { surface, write, receipt });
+  }
+
+  #superseded(entry: OutboxEntry): void {
+    const { surface } = entry;
+    // Its clock is not known: 0 is older than any.
+    const receipt = this.#lastReceipts.get(surface) ?? { clock: 0 };
+    const waiters = this.#leave(entry);
+    this.emit("superseded", { surface });
+    for (const { settle } of waiters) settle(receipt);
   }
 
   #refused(entry: OutboxEntry, error: unknown): void {
@@ -240,6 +252,14 @@ export class Ops extends Emitter<OpsEvents> {
 /** Signing in again cures it; the write is kept. */
 function isAboutToken(error: unknown): boolean {
   return error instanceof TokenRefusedError || (error as { status?: unknown } | null)?.status === 401;
+}
+
+/**
+ * Its key came with another body before: a page sent the entry when it had grown, and died before the device
+ * had that form. Keys are random, so nothing else had this one.
+ */
+function isSuperseded(error: unknown): boolean {
+  return (error as { code?: unknown } | null)?.code === "idempotency_key_reused";
 }
 
 /** A copy, so that what the caller does with the value later changes nothing. */
