@@ -45,6 +45,7 @@ test("the core is within its limit, without Yjs and what else the application br
   const whole = await bundle('export * from "yrelay-client";');
   t.diagnostic(`WorkspaceClient ${core.size} B gzip, target ${CORE_TARGET} B, limit ${CORE_LIMIT} B; every export with idb ${whole.size} B`);
   assert.ok(has(core, "dist/workspace-client.js") && has(core, "dist/relay-socket.js"), "it is the client");
+  assert.ok(!has(core, "dist/p2p.js"), "without WebRTC, which is a part of its own");
   assert.ok(core.size <= CORE_LIMIT, `the core is ${core.size} B gzip, over ${CORE_LIMIT} B`);
 });
 
@@ -55,6 +56,7 @@ test("who takes a part gets that part", async (t) => {
     ['export { parseRelayList } from "yrelay-client";', "dist/relay-list.js"],
     ['export { SyncProvider } from "yrelay-client";', "dist/sync-provider.js"],
     ['export { WorkspaceAgent } from "yrelay-client/agent";', "dist/agent/workspace-agent.js"],
+    ['export { webRtc } from "yrelay-client/p2p";', "dist/p2p.js"],
     ['export { useWorkspace } from "yrelay-client/react";', "dist/react/index.js"],
   ];
   for (const [program, part] of parts) {

@@ -9,7 +9,6 @@ export type { WorkspaceClientOptions, WorkspaceEvents, WorkspacePresence, Worksp
 export type { SharedDocument } from "./documents/document.ts";
 export type { DocumentEvents, DocumentReceipt, DocumentStatus, SaveLevel } from "./documents/types.ts";
 export type { IceServer } from "./browser.ts";
-export type { P2pOptions } from "./p2p/types.ts";
 export type { Refusal } from "./ops/apply-op.ts";
 export type { UpdateOp, Write } from "./ops/merge.ts";
 export type { WriteReceipt } from "./ops/sender.ts";

@@ -9,6 +9,7 @@ import { MiniApi } from "../test/mini-api.ts";
 import type { WebSocketLike } from "./browser.ts";
 import { WorkspaceClient } from "./index.ts";
 import type { WorkspaceClientOptions } from "./index.ts";
+import { webRtc } from "./p2p.ts";
 import { FakeBrowser, FakeClock, fakePage } from "./testing.ts";
 
 let clock: FakeClock;
@@ -47,7 +48,7 @@ function open(sub: string, options: Partial<WorkspaceClientOptions> = {}) {
   const factory = new IDBFactory();
   const page = fakePage(clock, { ...new FakeBrowser().tab().members(clock), fetch: api.fetch, indexedDB: () => factory, connectPeer: network.connect, WebSocket: MuteSocket });
   const relays = [{ label: "cf", url: "ws://127.0.0.1:1/ws" }];
-  const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, token: () => MiniApi.token(sub), environment: page, p2p: true, relays, ...options });
+  const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, token: () => MiniApi.token(sub), environment: page, p2p: webRtc(), relays, ...options });
   clients.push(client);
   const document = client.openDoc("d");
   return { client, page, document, text: document.doc.getText("t") };
@@ -138,7 +139,7 @@ describe("p2p", () => {
     assert.deepEqual([api.count("POST", "tokens"), network.connections.length, sockets.length], [0, 0, 0]);
     await close();
     api = new MiniApi();
-    await together({ ann: { p2p: false }, bob: { p2p: false } });
+    await together({ ann: { p2p: null }, bob: { p2p: null } });
     await within(10_000, () => documentSockets() === 2, "both ask the relay");
     assert.deepEqual([api.count("POST", "p2p/"), network.connections.length], [0, 0]);
     await close();
@@ -165,7 +166,7 @@ describe("p2p", () => {
     const other = ann.client.openDoc("e");
     await within(5_000, () => other.status.isLoaded, "it is loaded");
     assert.equal(sockets.filter((path) => path === "e").length, 0);
-    open("cem", { p2p: false });
+    open("cem", { p2p: null });
     await clock.advance(1_000);
     await ann.client.presence.refresh();
     await within(10_000, () => sockets.filter((path) => path === "e").length > 0, "the relay is asked");

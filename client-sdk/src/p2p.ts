@@ -26,6 +26,20 @@ export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pi
   readonly p2p: P2pOptions;
 }
 
+/** What makes the direct connections of a tab: `webRtc()`, or something of the application's own. */
+export type ConnectPeers = (parts: Omit<PeersOptions, "p2p">) => Peers;
+
+/**
+ * Direct connections by WebRTC, for the option `p2p` of `WorkspaceClient`. A part of its own, so that who does
+ * without has none of it in the bundle.
+ */
+export function webRtc(options: P2pOptions = {}): ConnectPeers {
+  return (parts) => new Peers({ ...parts, p2p: options });
+}
+
+export type { IceServer } from "./browser.ts";
+export type { P2pOptions } from "./p2p/types.ts";
+
 /** `carries`: nobody needs a relay. `tries`: it is too early to say. `lacks`: somebody needs one. */
 export type Reach = "carries" | "lacks" | "tries";
 

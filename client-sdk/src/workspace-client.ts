@@ -19,7 +19,7 @@ import type { ApplyOptions, Refusal } from "./ops/apply-op.ts";
 import type { CoalescerTimes } from "./ops/coalescer.ts";
 import type { Write } from "./ops/merge.ts";
 import type { WriteReceipt } from "./ops/sender.ts";
-import type { P2pOptions } from "./p2p/types.ts";
+import type { ConnectPeers } from "./p2p.ts";
 import type { Relay } from "./relay-list.ts";
 import type { DocumentStore } from "./store.ts";
 import type { SyncProviderOptions } from "./sync-provider.ts";
@@ -42,7 +42,7 @@ export interface WorkspaceClientOptions extends Pick<SyncProviderOptions, "onTel
   /** Share the work with other tabs. On by default. */
   readonly tabs?: boolean;
   /** Connect to other people's browsers directly, and do without a relay while that reaches everybody. Off by default. */
-  readonly p2p?: P2pOptions | boolean;
+  readonly p2p?: ConnectPeers | null;
   readonly coalescer?: CoalescerTimes;
   readonly environment?: PageEnvironment;
 }

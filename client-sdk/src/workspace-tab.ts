@@ -20,7 +20,6 @@ import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
 import { senderOf } from "./ops/sender.ts";
 import type { Sender, WriteReceipt } from "./ops/sender.ts";
-import { Peers } from "./p2p.ts";
 import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
@@ -332,7 +331,7 @@ export class WorkspaceTab {
   }
 
   #contextOf(store: DocumentContext["store"]): DocumentContext {
-    const { relays = [], p2p = false, workspace, pin, times, onTelemetry } = this.#options;
+    const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
     const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
@@ -340,7 +339,7 @@ export class WorkspaceTab {
     const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
     const { account, presence } = { account: () => this.#account, presence: this.#presence };
     const options = { api, environment, presence, relays, workspace, getToken, ...more };
-    const peers = p2p === false ? null : new Peers({ ...options, p2p: p2p === true ? {} : p2p });
+    const peers = p2p?.(options) ?? null;
     return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
   }
 }

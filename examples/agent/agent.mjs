@@ -80,7 +80,7 @@ class JobAgent {
 function connection({ API, TOKEN, WORKSPACE }) {
   if (API && TOKEN) return { api: API, token: TOKEN, workspace: WORKSPACE ?? "demo" };
   try {
-    const { api, agentToken, workspace } = JSON.parse(readFileSync(process.env.READY_FILE ?? READY_FILE, "utf8"));
+    const { api, token, agentToken = token, workspace } = JSON.parse(readFileSync(process.env.READY_FILE ?? READY_FILE, "utf8"));
     return { api, token: agentToken, workspace };
   } catch (error) {
     throw new Error(`there is no stack to talk to (${error.message}); start \`cargo xtask dev --ready-file ${READY_FILE}\`, or set API and TOKEN`);

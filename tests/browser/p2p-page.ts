@@ -1,9 +1,11 @@
 // What the page of p2p.test.mjs runs: the SDK in a browser, with a switch for its WebRTC.
 import { browserEnvironment } from "../../client-sdk/src/browser.ts";
 import { WorkspaceClient } from "../../client-sdk/src/index.ts";
+import { webRtc } from "../../client-sdk/src/p2p.ts";
 import type { SharedDocument, WorkspaceClientOptions } from "../../client-sdk/src/index.ts";
 
-interface Start extends Pick<WorkspaceClientOptions, "api" | "p2p" | "relays" | "workspace"> {
+interface Start extends Pick<WorkspaceClientOptions, "api" | "relays" | "workspace"> {
+  readonly p2p: boolean;
   readonly apiToken: string;
   readonly path: string;
 }
@@ -14,7 +16,7 @@ let isBlocked = false;
 const connections: RTCPeerConnection[] = [];
 
 const page = {
-  start({ apiToken, path, ...options }: Start): void {
+  start({ apiToken, p2p, path, ...options }: Start): void {
     const real = browserEnvironment();
     const environment = {
       ...real,
@@ -25,7 +27,7 @@ const page = {
         return connection as unknown as ReturnType<typeof real.connectPeer>;
       },
     };
-    client = new WorkspaceClient({ ...options, token: () => apiToken, environment });
+    client = new WorkspaceClient({ ...options, ...(p2p && { p2p: webRtc() }), token: () => apiToken, environment });
     document = client.openDoc(path);
   },
   status: () => document.status,

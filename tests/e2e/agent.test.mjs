@@ -182,7 +182,7 @@ describe("agents", { concurrency: 4, timeout: 150_000 }, () => {
     const folder = mkdtempSync(join(tmpdir(), "yrelay-agent-"));
     relay.opened({ stop: () => rmSync(folder, { recursive: true, force: true }) });
     const readyFile = join(folder, "ready.json");
-    writeFileSync(readyFile, JSON.stringify({ api: relay.api, workspace: workspace.id, token: workspace.token }));
+    writeFileSync(readyFile, JSON.stringify({ api: relay.api, workspace: workspace.id, token: workspace.token, agentToken: workspace.apiToken({ sub: "example", kind: "agent", role: "editor" }) }));
     const env = [{}, { READY_FILE: readyFile, API: "", TOKEN: "" }];
     const runs = names.map((name, n) => runScript([process.execPath, join(ROOT, "examples/agent/agent.mjs")], workspace, { NAME: name, NOTE: "notes/board", ...env[n] }));
     await until(() => runs.every(({ output }) => output.includes("watching")), "both are up");
