@@ -4,7 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { STEP_1, isStep1, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { startCf } from "./support/relays.mjs";
-import { PATIENCE } from "./support/waiting.mjs";
+import { PATIENCE, sleep } from "./support/waiting.mjs";
+
+/** When a room has looked for what others saved, in ms. */
+const LOOKED = 3000;
 
 test("D1b a panic in a room is an error to its caller and closes its sockets; another room goes on", async () => {
   const relay = await startCf();
@@ -20,6 +23,8 @@ test("D1b a panic in a room is an error to its caller and closes its sockets; an
     victim.send(updateFrame(textUpdate(1, 5)));
     await victim.settled();
     const [a, b] = [await join(other), await join(other)];
+    // Until two seconds after a join a room owes a look at storage, and would send its clients away.
+    await sleep(LOOKED);
 
     const writer = await join(unsaved);
     const reader = await join(unsaved);
