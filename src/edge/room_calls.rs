@@ -13,7 +13,7 @@ use super::respond;
 use super::room_object::Shell;
 use crate::api::problem::{Problem, ProblemCode};
 use crate::protocol::change::Change;
-use crate::room::{Refusal, SessionInfo, SessionKind};
+use crate::room::{Refusal, SessionInfo};
 
 const CONNECT: &str = "https://room/connect";
 const CHANGED: &str = "https://room/changed";
@@ -50,15 +50,7 @@ pub async fn connect(
 
 /// Opens a bridge for a stream.
 pub async fn bridge(stub: &Stub) -> Result<WebSocket> {
-    let info = SessionInfo {
-        sub: "stream".to_owned(),
-        kind: SessionKind::Bridge,
-        can_write: false,
-        expires_at: u64::MAX,
-        document: String::new(),
-        epoch: None,
-    };
-    let response = connect(stub, &info, false, None).await?;
+    let response = connect(stub, &SessionInfo::bridge(), false, None).await?;
     response.websocket().ok_or_else(|| worker::Error::RustError("the room refused the bridge".to_owned()))
 }
 

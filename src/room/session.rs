@@ -114,6 +114,19 @@ impl Attachment {
 }
 
 impl SessionInfo {
+    /// The connection by which an event stream hears of the room's changes (F5).
+    #[must_use]
+    pub fn bridge() -> Self {
+        Self {
+            sub: "stream".to_owned(),
+            kind: SessionKind::Bridge,
+            can_write: false,
+            expires_at: u64::MAX,
+            document: String::new(),
+            epoch: None,
+        }
+    }
+
     /// Reads what the Worker vouches for from its JSON.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {

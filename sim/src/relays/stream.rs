@@ -13,7 +13,7 @@ use crate::feed::stream::{LogPage, Output, Stream, StreamConfig};
 use crate::network::{Connection, ConnectionId, Data, End, Relay};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
-use crate::room::{SessionInfo, SessionKind};
+use crate::room::SessionInfo;
 use crate::world::{Event, World};
 
 /// Who reads a stream.
@@ -110,16 +110,8 @@ impl World {
     }
 
     fn open_bridge(&mut self, id: u64) {
-        let info = SessionInfo {
-            sub: "stream".to_owned(),
-            kind: SessionKind::Bridge,
-            can_write: false,
-            expires_at: u64::MAX,
-            document: String::new(),
-            epoch: None,
-        };
         let bridge = self.number();
-        let connection = Connection::new(Relay::Cloudflare, End::Bridge(id), info);
+        let connection = Connection::new(Relay::Cloudflare, End::Bridge(id), SessionInfo::bridge());
         self.connections.insert(bridge, connection);
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.bridge = Some(bridge);

@@ -11,6 +11,7 @@ pub mod log;
 pub mod nodes;
 pub mod presence;
 pub mod signals;
+mod statement;
 pub mod telemetry;
 pub mod workspaces;
 
@@ -24,35 +25,13 @@ use worker::Delay;
 pub use d1::{Database, Row};
 pub use error::DbError;
 use error::{classify, unreadable};
+pub use statement::{Bind, Statement, statement};
 
 /// The database, with a time limit on every call.
 #[derive(Debug, Clone)]
 pub struct Db {
     database: Database,
     deadline_ms: u64,
-}
-
-/// A value to bind.
-#[derive(Debug, Clone, Copy)]
-pub enum Bind<'a> {
-    /// SQL NULL.
-    Null,
-    /// An integer that JavaScript holds exactly: clocks and milliseconds do.
-    Int(u64),
-    /// Text.
-    Text(&'a str),
-}
-
-/// One statement of a batch.
-#[derive(Debug)]
-pub struct Statement<'a> {
-    sql: String,
-    binds: Vec<Bind<'a>>,
-}
-
-/// A statement with its values.
-pub fn statement<'a>(sql: impl Into<String>, binds: impl Into<Vec<Bind<'a>>>) -> Statement<'a> {
-    Statement { sql: sql.into(), binds: binds.into() }
 }
 
 impl Db {

@@ -8,6 +8,8 @@ mod error;
 pub mod log;
 #[path = "../../../../src/edge/db/nodes.rs"]
 pub mod nodes;
+#[path = "../../../../src/edge/db/statement.rs"]
+mod statement;
 #[path = "../../../../src/edge/db/workspaces.rs"]
 pub mod workspaces;
 
@@ -17,6 +19,7 @@ use std::rc::Rc;
 pub use crate::d1::{Results, Row};
 pub use error::DbError;
 use error::{classify, unreadable};
+pub use statement::{Bind, Statement, statement};
 
 use crate::bus::{Ask, Bus};
 use crate::d1::{Sql, Value};
@@ -31,29 +34,6 @@ impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Db")
     }
-}
-
-/// A value to bind.
-#[derive(Debug, Clone, Copy)]
-pub enum Bind<'a> {
-    /// SQL NULL.
-    Null,
-    /// An integer.
-    Int(u64),
-    /// Text.
-    Text(&'a str),
-}
-
-/// One statement of a batch.
-#[derive(Debug)]
-pub struct Statement<'a> {
-    sql: String,
-    binds: Vec<Bind<'a>>,
-}
-
-/// A statement with its values.
-pub fn statement<'a>(sql: impl Into<String>, binds: impl Into<Vec<Bind<'a>>>) -> Statement<'a> {
-    Statement { sql: sql.into(), binds: binds.into() }
 }
 
 impl Db {
