@@ -12,7 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use yrelay::document::checkpoint::{EMPTY_UPDATE, diff, for_yrs, has_hole, merge, state_vector};
+use yrelay::document::checkpoint::{
+    EMPTY_UPDATE, diff, for_yrs, has_deletes, has_hole, merge, outline, state_vector,
+};
 use yrelay::document::edit::{AnyValue, Edit, Inserted, Pointer, Quote, Spot, edit as edit_document};
 use yrelay::document::error::DocumentError;
 use yrelay::document::project;
@@ -261,6 +263,9 @@ fn check(update: &[u8], base: &[u8], tally: &mut Tally) {
     assert_eq!(merge(&[&alone, &EMPTY_UPDATE]).unwrap(), alone, "a merged update is in its final form");
     assert_eq!(merge(&[&alone, update]).unwrap(), alone, "an update adds nothing twice");
     let both = merge(&[base, update]).unwrap();
+    let [known, own, all] = [base, update, &both].map(|whole| &whole[outline(whole).unwrap().deletes..]);
+    assert!(has_deletes(all, own).unwrap() && has_deletes(all, known).unwrap());
+    assert_eq!(has_deletes(known, own).unwrap(), has_deletes(known, all).unwrap());
     // Nine edits cost as much as all of the rest.
     if tally.accepted.is_multiple_of(4) {
         tally.edited += check_edits(&both);

@@ -58,8 +58,22 @@ pub fn diff(update: &[u8], state_vector: &[u8]) -> Result<Vec<u8>, DocumentError
 /// The state vector of `update`, encoded: for each client the clock up to which nothing is
 /// missing. It stops before a hole, and a client whose structs do not begin at 0 is not in it (D5).
 pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
+    Ok(outline(update)?.vector)
+}
+
+/// What of an update others are told or asked about.
+#[derive(Debug, Default)]
+pub struct Outline {
+    /// Its state vector, as [`state_vector`] gives it.
+    pub vector: Vec<u8>,
+    /// Where its delete set begins, which goes on to its end.
+    pub deletes: usize,
+}
+
+/// Reads the update once for all of it.
+pub fn outline(update: &[u8]) -> Result<Outline, DocumentError> {
     let mut holes = Holes::default();
-    walk(update, &mut holes)?;
+    let deletes = walk(update, &mut holes)?;
     let mut out = Vec::new();
     let clients = holes.complete.clients();
     write_var_uint(&mut out, clients.len() as u64);
@@ -67,7 +81,19 @@ pub fn state_vector(update: &[u8]) -> Result<Vec<u8>, DocumentError> {
         write_var_uint(&mut out, client);
         write_var_uint(&mut out, u64::from(holes.complete(client)));
     }
-    Ok(out)
+    Ok(Outline { vector: out, deletes: update.len().saturating_sub(deletes.len()) })
+}
+
+/// Whether all that `asked` deletes is deleted in `held`. Both are encoded delete sets.
+pub fn has_deletes(held: &[u8], asked: &[u8]) -> Result<bool, DocumentError> {
+    // A stock client that has the same document writes the same bytes.
+    if held == asked {
+        return Ok(true);
+    }
+    let read = |deletes: &[u8]| [&[0], deletes].concat();
+    let (held, asked) = (read(held), read(asked));
+    let known = Merge::of(&[&held])?;
+    Ok(Merge::of(&[&held, &asked])?.write()? == known.write()?)
 }
 
 /// Whether somebody with `state_vector` has every struct of `update`. It does not tell about deletes.

@@ -1,6 +1,6 @@
 //! Binary frames: sync and awareness of one document (W1-W5).
 
-use crate::document::validate;
+use crate::document::{checkpoint, validate};
 use crate::protocol::Timestamp;
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::close::CloseCode;
@@ -53,6 +53,7 @@ impl Room {
                 Checked::Query => query = true,
                 Checked::Step1(state_vector) => step_1 = Some(state_vector),
                 Checked::Update(update) => self.on_update(id, update, whole, now),
+                Checked::Step2(update) if self.is_known(id, update) => {}
                 Checked::Step2(update) => self.on_update(id, update, false, now),
             }
         }
@@ -120,6 +121,16 @@ impl Room {
             }
         }
         self.send_awareness(id);
+    }
+
+    /// Whether a step 2 only repeats deletes that the document has. Every stock client that joins
+    /// sends all of them: to save that would be a row for each reader, and to deny it would tell a
+    /// viewer that something is lost. Without a loaded document it counts as new.
+    fn is_known(&mut self, id: SessionId, update: &[u8]) -> bool {
+        let [0, deletes @ ..] = update else { return false };
+        let Some((_, document)) = self.document_of(id) else { return false };
+        let Some(Ok(whole)) = document.view.whole() else { return false };
+        checkpoint::has_deletes(whole.deletes, deletes).unwrap_or(false)
     }
 
     fn on_update(&mut self, id: SessionId, update: &[u8], whole: bool, now: Timestamp) {

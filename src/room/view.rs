@@ -1,6 +1,6 @@
 //! A document's stored checkpoint as far as the room holds it, for answering sync step 1.
 
-use crate::document::checkpoint;
+use crate::document::checkpoint::{self, Outline};
 use crate::document::error::DocumentError;
 use crate::protocol::Timestamp;
 
@@ -23,8 +23,8 @@ pub(super) enum View {
     Loaded {
         /// One update.
         base: Vec<u8>,
-        /// Its state vector: what every joiner is told, worked out once.
-        vector: Vec<u8>,
+        /// Its state vector, what every joiner is told, and its delete set, what every joiner tells.
+        outline: Outline,
         /// Updates that are not in `base` yet. They are merged when somebody joins.
         since: Vec<Vec<u8>>,
     },
@@ -37,6 +37,8 @@ pub(super) struct Whole<'a> {
     pub(super) update: &'a [u8],
     /// Its state vector.
     pub(super) vector: &'a [u8],
+    /// Its delete set, encoded.
+    pub(super) deletes: &'a [u8],
 }
 
 impl View {
@@ -55,8 +57,8 @@ impl View {
             parts.push(update);
         }
         let base = checkpoint::merge(&parts)?;
-        let vector = checkpoint::state_vector(&base)?;
-        *self = Self::Loaded { base, vector, since: Vec::new() };
+        let outline = checkpoint::outline(&base)?;
+        *self = Self::Loaded { base, outline, since: Vec::new() };
         Ok(())
     }
 
@@ -76,18 +78,19 @@ impl View {
 
     /// The whole document; `None` unless it is loaded.
     pub(super) fn whole(&mut self) -> Option<Result<Whole<'_>, DocumentError>> {
-        let Self::Loaded { base, vector, since } = self else { return None };
+        let Self::Loaded { base, outline, since } = self else { return None };
         if !since.is_empty() {
             let parts: Vec<&[u8]> = std::iter::once(&*base).chain(&*since).map(Vec::as_slice).collect();
             let merged =
-                checkpoint::merge(&parts).and_then(|merged| Ok((checkpoint::state_vector(&merged)?, merged)));
+                checkpoint::merge(&parts).and_then(|merged| Ok((checkpoint::outline(&merged)?, merged)));
             match merged {
-                Ok(merged) => (*vector, *base) = merged,
+                Ok(merged) => (*outline, *base) = merged,
                 Err(error) => return Some(Err(error)),
             }
             since.clear();
         }
-        Some(Ok(Whole { update: base, vector }))
+        let deletes = base.get(outline.deletes..).unwrap_or_default();
+        Some(Ok(Whole { update: base, vector: &outline.vector, deletes }))
     }
 
     /// Bytes held.

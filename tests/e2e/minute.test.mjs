@@ -121,6 +121,7 @@ test("C.18 C.19 I01 D3 five agents and two people in one document: each acknowle
   };
   const isSame = (doc) => Y.equalSnapshots(Y.snapshot(doc), Y.snapshot(fay.doc));
   await until(async () => isSame(await stored()), "D1 has all of it");
+  const head = await here.head();
   const fresh = await Promise.all([here, there].map((workspace) => stockClient(workspace, { sub: "new" })));
   for (const { doc } of [gus, ...fresh]) {
     assert.ok(isSame(doc));
@@ -128,8 +129,16 @@ test("C.18 C.19 I01 D3 five agents and two people in one document: each acknowle
   }
   assert.deepEqual((await here.rest("GET", "/docs/d", { headers: { accept: "application/json" } })).json, whole);
 
+  // Who only comes and reads adds nothing to the log, although a stock client repeats all deletes to
+  // its relay: a receipt says that whatever came before it is saved.
+  for (const { relay } of [here, there]) {
+    const reader = cf.opened(person({ seed: cf.stack.secrets.SCOPE_SIGNING_KEY, workspace: here.id, sub: "new", relays: [{ label: relay.label, url: relay.url }] }));
+    await until(reader.synced, "who comes later is synced");
+    await reader.provider.flush(AbortSignal.timeout(PATIENCE));
+  }
+  assert.equal(await here.head(), head);
+
   // The log: without a gap, each edit of an agent one change of its own, and each reader got it so.
-  const head = await here.head();
   const log = [];
   for (let since = 0; since < head; since += 1000) log.push(...(await here.rest("GET", `/changes?since=${since}&limit=1000`)).json.changes);
   assert.deepEqual(log.map(({ clock }) => clock), range(head, 1));

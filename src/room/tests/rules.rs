@@ -179,6 +179,44 @@ fn an_empty_update_is_neither_relayed_nor_stored() {
     assert_eq!(sim.storage.persists, 0);
 }
 
+/// What a stock client that lacks nothing answers to a step 1: no structs, and all deletes.
+fn deleted(client: u8, from: u8, len: u8) -> Vec<u8> {
+    vec![0, 1, client, 1, from, len]
+}
+
+#[test]
+fn w3_deletes_that_a_joiner_only_repeats_are_neither_relayed_nor_stored_nor_denied() {
+    let mut sim = Sim::new();
+    for update in [typed(1, 0), typed(1, 1), typed(1, 2), deleted(1, 0, 2)] {
+        sim.storage.append("doc", &update);
+    }
+    let (a, b) = (sim.join("ann"), sim.join("bob"));
+    let viewer = sim.open(SessionInfo { can_write: false, ..Sim::info("eve") });
+    sim.frame(viewer, &message::sync_step_1(&[0]));
+    for id in [a, b, viewer] {
+        sim.take(id);
+    }
+    for part in [deleted(1, 0, 2), deleted(1, 1, 1)] {
+        for id in [b, viewer] {
+            sim.frame(id, &message::sync_step_2(&part));
+        }
+    }
+    sim.advance(10_000);
+    assert_eq!(sim.storage.persists, 0);
+    assert_eq!([a, b, viewer].map(|id| sim.take(id).binary), [const { Vec::<Vec<u8>>::new() }; 3]);
+    // What the document has not is kept, as soon as it is one letter.
+    sim.frame(b, &message::sync_step_2(&deleted(1, 1, 2)));
+    assert_eq!(sim.take(a).updates(), [deleted(1, 1, 2)]);
+    // It is known from then on, before it is saved as well.
+    sim.frame(a, &message::sync_step_2(&deleted(1, 0, 3)));
+    assert!(sim.take(b).binary.is_empty());
+    sim.advance(10_000);
+    assert_eq!(sim.storage.persists, 1);
+    sim.take(viewer);
+    sim.frame(viewer, &message::sync_step_2(&deleted(2, 0, 1)));
+    assert_eq!(sim.take(viewer).binary.len(), 1, "a viewer is told of what is not kept");
+}
+
 #[test]
 fn w01_w4_a_malformed_frame_closes_its_sender_and_nobody_notices() {
     let bad: [&[u8]; 8] = [
