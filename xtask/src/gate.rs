@@ -188,8 +188,26 @@ fn node_tests(folder: &str) -> Result {
         return Err(format!("{folder} holds no tests"));
     }
     files.sort();
-    process::run(tools::node().args(["--test", TEST_TIMEOUT, TEST_CONCURRENCY]).args(files))
+    // Twice: for who watches, and for the end of a run in which a test failed.
+    let kept = tools::root().join("target/xtask");
+    fs::create_dir_all(&kept).map_err(|error| format!("{}: {error}", kept.display()))?;
+    let kept = kept.join(format!("{}.txt", folder.replace('/', "-")));
+    let to = |file: &str| ["--test-reporter=spec".to_owned(), format!("--test-reporter-destination={file}")];
+    let reporters = [to("stdout"), to(&kept.to_string_lossy())].concat();
+    process::run(tools::node().args(["--test", TEST_TIMEOUT, TEST_CONCURRENCY]).args(reporters).args(files))
+        .map_err(|error| {
+            let output = fs::read_to_string(&kept).unwrap_or_default();
+            format!("{error}\n{}", failures(&output))
+        })
 }
+
+/// What Node's reporter says of the tests that failed, which is the last part of its output.
+fn failures(output: &str) -> &str {
+    output.find(FAILURES).map_or("", |at| output.get(at..).unwrap_or_default())
+}
+
+/// How that part begins.
+const FAILURES: &str = "✖ failing tests:";
 
 fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -201,6 +219,10 @@ fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }
 
 #[derive(Default)]
@@ -219,7 +241,7 @@ impl Report {
             return Err("stopped".to_owned());
         }
         if let Err(error) = &result {
-            eprintln!("xtask: {name}: {error}");
+            eprintln!("xtask: {name}: {}", first_line(error));
         }
         self.steps.push((name.to_owned(), start.elapsed(), result));
         Ok(())
@@ -235,10 +257,17 @@ impl Report {
         println!();
         for (name, took, result) in &self.steps {
             let state = if result.is_ok() { "ok    " } else { "FAILED" };
-            let cause = result.as_ref().err().and_then(|error| error.lines().next()).unwrap_or_default();
+            let cause = result.as_ref().err().map_or("", |error| first_line(error));
             println!("{state} {:>7.1} s  {name}  {cause}", took.as_secs_f64());
         }
         let failed = self.steps.iter().filter(|(_, _, result)| result.is_err()).count();
+        for (name, error) in
+            self.steps.iter().filter_map(|(name, _, result)| Some((name, result.as_ref().err()?)))
+        {
+            if let Some((_, details)) = error.split_once('\n') {
+                println!("\n== {name}\n{details}");
+            }
+        }
         for (name, cause) in &self.skipped {
             println!("SKIPPED          {name}  {cause}");
         }
@@ -266,6 +295,15 @@ mod tests {
         report.skip("three", "no tool".to_owned());
         assert_eq!(report.print(), ExitCode::SUCCESS);
         assert_eq!(report.skipped, [("three".to_owned(), "no tool".to_owned())]);
+    }
+
+    #[test]
+    fn what_failed_is_the_end_of_the_output() {
+        assert_eq!(
+            failures("✔ one\n✖ two\n\n✖ failing tests:\n\ntwo: 1 !== 2"),
+            "✖ failing tests:\n\ntwo: 1 !== 2"
+        );
+        assert_eq!(failures("✔ one"), "");
     }
 
     #[test]
