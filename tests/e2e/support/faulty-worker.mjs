@@ -23,7 +23,8 @@ function rule(on, subject) {
 async function faulty(on, subject, message, call) {
   const found = rule(on, subject);
   if (!found) return call();
-  if (found.how === "fail_after") await call();
+  // What is lost is the answer, also one that says no.
+  if (found.how === "fail_after") await call().catch(() => {});
   // Polled, not signalled: a promise of one request must not be settled by another.
   while (["stall", "hold"].includes(found.how) && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
   if (found.how === "hold") return call();
