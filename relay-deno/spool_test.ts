@@ -208,3 +208,29 @@ inFolder(
     spool.close();
   },
 );
+
+inFolder(
+  "on a full disk what is sent is sent again under the same key, and holds up no other",
+  async (folder) => {
+    const first = new Spool(folder, log);
+    first.keep(kept(1));
+    first.keep(kept(2, { document: "e" }));
+    first.close();
+    const spool = new Spool(folder, log);
+    let isFull = true;
+    spool.saved = (group, rows) => !isFull && Spool.prototype.saved.call(spool, group, rows);
+    const sent: Append[] = [];
+    const metrics = new Metrics();
+    const send = (append: Append) => {
+      sent.push(append);
+      isFull = sent.length < 4;
+      return Promise.resolve({ status: 200, code: "", headers: new Headers(), body: new Uint8Array() });
+    };
+    const merge = (updates: Uint8Array[]) => updates[0] ?? new Uint8Array();
+    await new SpoolDrain({ spool, send, merge, log, metrics, retry: { min: 1, max: 2 } }).run();
+    assert.deepEqual(sent.map(({ document }) => document), ["d", "e", "d", "e", "d"]);
+    assert.equal(new Set(sent.map(({ key }) => key)).size, 2);
+    assert.deepEqual([spool.counts().kept, metrics.spoolSent], [0, 2]);
+    spool.close();
+  },
+);
