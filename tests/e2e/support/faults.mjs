@@ -3,16 +3,17 @@ import { fileURLToPath } from "node:url";
 import { startBoth, startCf } from "./relays.mjs";
 import { PATIENCE } from "./waiting.mjs";
 
-const ENTRY = fileURLToPath(new URL("faulty-worker.mjs", import.meta.url));
+/** The entry of such a stack. */
+export const FAULTY = fileURLToPath(new URL("faulty-worker.mjs", import.meta.url));
 
 /** Starts a Worker that can be told to fail: `relay.faults(...rules)`, `relay.sql(text, ...binds)`. */
 export async function startFaulty(options = {}) {
-  return commanded(await startCf({ ...options, entry: ENTRY }));
+  return commanded(await startCf({ ...options, entry: FAULTY }));
 }
 
 /** The same with a Deno relay beside it, whose storage fails with the Worker's: `{ cf, deno }`. Stop `deno` last. */
 export async function startBothFaulty(options = {}) {
-  const { cf, deno } = await startBoth({ ...options, entry: ENTRY });
+  const { cf, deno } = await startBoth({ ...options, entry: FAULTY });
   return { cf: commanded(cf), deno };
 }
 
