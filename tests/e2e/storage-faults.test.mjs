@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import * as Y from "yjs";
 import { startBothFaulty } from "./support/faults.mjs";
 import { HI, STEP_1, isStep1, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { person } from "./support/person.mjs";
@@ -163,7 +164,7 @@ describe("storage faults", { concurrency: 1 }, () => {
     return done;
   }
 
-  test("A.75 D02 D4 while D1 does not answer people on both relays go on without a reconnect, then all of it is saved once", { timeout: OUTAGE_SECONDS * 1000 + 120_000 }, async (t) => {
+  test("A.2 A.75 D02 D4 while D1 does not answer people on both relays go on without a reconnect, then all of it is saved once", { timeout: OUTAGE_SECONDS * 1000 + 120_000 }, async (t) => {
     const here = await cf.workspace();
     const stream = here.stream();
     const people = [cf, cf, deno, deno].map(({ label, url }, n) => {
@@ -219,6 +220,8 @@ describe("storage faults", { concurrency: 1 }, () => {
     const text = people[0].text();
     assert.deepEqual(text.match(/<[^<>]*>/g).toSorted(), wordsOf(people).toSorted(), "each word once");
     assert.deepEqual([...new Set([...people.map((one) => one.text()), await here.text()])], [text]);
+    const versions = people.map(({ doc }) => Y.encodeStateVector(doc));
+    for (const version of versions) assert.deepEqual(version, versions[0]);
     const head = await here.head();
     const log = [];
     for (let since = 0; since < head; since += 1000) log.push(...(await here.rest("GET", `/changes?since=${since}&limit=1000`)).json.changes);

@@ -1,22 +1,24 @@
 // Runs inside workerd in place of the built Worker, which it wraps: D1 and the room fail or stall
 // when a test says so. Local runs only; nothing of it ships.
 //
-// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip}]. `on` is "d1" or "room"; `match`
-// is a part of an SQL text (which ends in " -- " and the numbers that are bound) or of a call's address;
-// `how` is "fail" (nothing happens), "fail_after" (it happens, the answer is lost), "stall" (until the
+// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip, some, of}]. `on` is "d1" or "room";
+// `match` is a part of an SQL text (which ends in " -- " and the numbers that are bound) or of a call's
+// address; `how` is "fail" (nothing happens), "fail_after" (it happens, the answer is lost), "stall" (until the
 // rules change; then it fails), "hold" (until the rules change; then it happens) or "pass" (it happens,
-// and is counted). `times` counts down, after the first `skip` matches. `GET` returns the rules with
-// their hits; a variable FAULTS has those to begin with. `POST /__test/sql` runs a statement.
+// and is counted). `times` counts down, after the first `skip` matches; `some` of every `of` matches are
+// hit, spread evenly. `GET` returns the rules with their hits; a variable FAULTS has those to begin with.
+// `POST /__test/sql` runs a statement.
 import Built, { Room as BuiltRoom } from "./index.js";
 
 let rules;
 
 function setRules(given) {
-  rules = given.map((one) => ({ times: Infinity, skip: 0, hits: 0, match: "", ...one }));
+  rules = given.map((one) => ({ times: Infinity, skip: 0, some: 1, of: 1, seen: 0, hits: 0, match: "", ...one }));
 }
 
 function rule(on, subject) {
-  const found = rules.find((one) => one.on === on && one.times > 0 && subject.includes(one.match) && one.skip-- <= 0);
+  const fits = (one) => one.on === on && one.times > 0 && subject.includes(one.match);
+  const found = rules.find((one) => fits(one) && one.skip-- <= 0 && (one.seen++ * one.some) % one.of < one.some);
   if (found) {
     found.times -= 1;
     found.hits += 1;
