@@ -18,24 +18,26 @@ import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 /** Letters of a word: a few of them fill whatever a database had reserved. */
 const WORD = 4_000;
 
-// One at a time: they shut the gate for all.
-describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
+describe("a full disk", { concurrency: true, skip: noSmallDisk() }, () => {
   let dataDir;
   let stack;
-  let gate;
   before(async () => {
     dataDir = mkdtempSync(join(tmpdir(), "yrelay-full-"));
     stack = await startStack({ dataDir });
-    gate = await startGate(stack.url);
   });
   after(async () => {
-    await gate?.stop();
     await stack?.stop();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
-  /** A relay on a small disk, behind the gate; ended with the test. */
-  async function start(t, disk, port = 0) {
+  async function gated(t) {
+    const gate = await startGate(stack.url);
+    t.after(() => gate.stop());
+    return gate;
+  }
+
+  /** A relay on a small disk, behind a gate; ended with the test. */
+  async function start(t, disk, gate, port = 0) {
     const process = await startDenoRelay({
       api: gate.url,
       token: stack.mint({ sub: "relay-deno", kind: "service", workspaces: { "*": "editor" }, ttl: 3600 }),
@@ -76,7 +78,8 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
   test("D6 on a full disk people go on, come and are saved; the relay says what it lacks, claims nothing, and recovers", async (t) => {
     const disk = smallDisk();
     t.after(() => disk.remove());
-    const relay = await start(t, disk);
+    const gate = await gated(t);
+    const relay = await start(t, disk, gate);
     const workspace = await relay.workspace();
     const [ann, ben] = [come(t, relay, workspace, "ann"), come(t, relay, workspace, "ben")];
     await until(() => ann.synced() && ben.synced(), "both are in");
@@ -96,7 +99,6 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
 
     // Neither the API nor the disk: what is typed is with those who have it, and nobody is told otherwise.
     gate.shut();
-    t.after(() => gate.open());
     const rows = await relay.metric("spool_rows");
     ann.type("during ");
     await until(() => [ben, cat].every((one) => one.text() === ann.text()), "people still have each other");
@@ -124,7 +126,7 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
     const whole = ann.text();
     const closes = [ann, ben, cat].flatMap((one) => (one.stop(), one.closes));
     gate.open();
-    await start(t, disk);
+    await start(t, disk, gate);
     await until(async () => (await workspace.text()) === whole, "the next run stores it");
     await verified(dataDir);
     t.diagnostic(reconnects(closes));
@@ -133,7 +135,8 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
   test("D6 O07 a stop with neither disk nor API says that what is unsaved is kept nowhere; its author brings it back", async (t) => {
     const disk = smallDisk();
     t.after(() => disk.remove());
-    const relay = await start(t, disk);
+    const gate = await gated(t);
+    const relay = await start(t, disk, gate);
     const workspace = await relay.workspace();
     const ann = come(t, relay, workspace, "ann");
     await until(() => ann.synced(), "ann is in");
@@ -141,7 +144,6 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
     await typeUntilFull(relay, ann);
     await saved(ann);
     gate.shut();
-    t.after(() => gate.open());
     ann.type("nowhere else");
     await until(async () => (await relay.metric("unsaved_age_seconds")) > 0, "the relay has it");
     assert.deepEqual(await relay.process.stop(), { code: 0, signal: null });
@@ -149,7 +151,7 @@ describe("a full disk", { concurrency: 1, skip: noSmallDisk() }, () => {
     assert.deepEqual([level, isKept], ["error", false]);
     disk.empty();
     gate.open();
-    const next = await start(t, disk, relay.process.port);
+    const next = await start(t, disk, gate, relay.process.port);
     await saved(ann);
     assert.equal(await workspace.text(), ann.text());
     assert.equal(await next.metric("spool_failing"), 0);

@@ -72,7 +72,7 @@ test("A.58 A.59 A.68 11 of 24 saves fail: 10 clients in 2 documents of each rela
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
   await cf.faults({ on: "d1", match: "INSERT INTO doc_updates", how: "fail", some: 11, of: 24 });
-  const runs = await Promise.all([cf, deno].map((relay) => load(relay, relay.url, ["--clients", "10", "--documents", "2", "--rate", "2", "--seconds", "6"])));
+  const runs = await Promise.all([cf, deno].map((relay) => load(relay, relay.url, ["--clients", "10", "--documents", "2", "--rate", "3", "--seconds", "4"])));
   const [hits] = await cf.hits();
   for (const { code, json, shown } of runs) {
     assert.equal(code, 0, shown);

@@ -12,7 +12,7 @@ import { reconnects, verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** How long each kind of network lasts, in s. */
-const SECONDS = Number(process.env.YRELAY_NETWORK_SECONDS ?? 3);
+const SECONDS = Number(process.env.YRELAY_NETWORK_SECONDS ?? 2);
 const KEYSTROKE_MS = 60;
 /** Between two breaks, in ms: people are back and type in between. */
 const CUT_EVERY = 600;

@@ -14,7 +14,7 @@ import { reconnects, verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** How long D1 does not answer, in s. The whole case is a minute; it has to be longer than a request waits, 8 s. */
-const OUTAGE_SECONDS = Number(process.env.YRELAY_OUTAGE_SECONDS ?? 12);
+const OUTAGE_SECONDS = Number(process.env.YRELAY_OUTAGE_SECONDS ?? 10);
 /** A request under a key is answered within this: three tries of 8 s, and their pauses. In ms. */
 const ANSWERED = 40_000;
 /** Pause of a person between two words, in ms. */
