@@ -92,6 +92,10 @@ describe("storage faults", { concurrency: 1 }, () => {
         const workspace = await cf.workspace();
         await first?.(workspace);
         const before = await workspace.head();
+        const listener = await workspace.connect();
+        listener.say({ type: "hello", changes: true });
+        await listener.settled();
+        const announced = () => listener.texts.map((text) => JSON.parse(text)).filter(({ type }) => type === "change").map(({ clock }) => clock);
         const once = () => send(workspace, { "idempotency-key": "k" });
         await cf.faults({ on: "d1", match: CHANGE, how, times: ATTEMPTS });
         const refused = await once();
@@ -99,6 +103,7 @@ describe("storage faults", { concurrency: 1 }, () => {
         assert.ok(Number(refused.headers.get("retry-after")) > 0, what);
         const stored = (await workspace.head()) - before;
         assert.equal(stored > 0, isStored, `${what} stored ${stored} changes`);
+        assert.ok(announced().every((clock) => clock <= before + stored), `${what}: ${announced()} is announced and not stored`);
         const [second, third] = [await once(), await once()];
         assert.ok(second.status < 300, `${what}: ${second.text}`);
         assert.equal(second.headers.get("idempotency-replayed"), isStored ? "true" : null, what);
@@ -106,6 +111,10 @@ describe("storage faults", { concurrency: 1 }, () => {
         assert.equal(third.headers.get("idempotency-replayed"), "true", what);
         await honoured(workspace, { clock: await workspace.head() });
         assert.equal((await workspace.head()) - before, changes, `${what} is ${changes} changes and no more`);
+        if (!isStored) await until(() => announced().includes(before + changes), `${what} is announced`);
+        await listener.settled();
+        assert.ok(announced().every((clock) => clock > before && clock <= before + changes), `${what}: announced ${announced()}`);
+        await listener.close();
       }
       await cf.faults();
       await verified(dataDir);
