@@ -165,6 +165,7 @@ class Spooling {
         log: this.#log,
         metrics: this.#metrics,
       });
+      spool.onRecovered = () => void this.drain?.run();
       void this.drain.run();
       onOpen(spool);
     } catch (error) {

@@ -64,6 +64,8 @@ export class Spool {
   readonly run: string;
   /** Whether the last write went well. */
   healthy = true;
+  /** Told when it works again: rooms that ended meanwhile have rows now. */
+  onRecovered: () => void = () => {};
   readonly #database: DatabaseSync;
   readonly #insert: StatementSync;
   readonly #release: StatementSync;
@@ -252,8 +254,11 @@ export class Spool {
       this.healthy = false;
       return false;
     }
-    if (!this.healthy) this.#log.info("spool_recovered");
-    this.healthy = true;
+    if (!this.healthy) {
+      this.healthy = true;
+      this.#log.info("spool_recovered");
+      this.onRecovered();
+    }
     return true;
   }
 }

@@ -234,3 +234,19 @@ inFolder(
     spool.close();
   },
 );
+
+inFolder("a room that ended while nothing could be written is drained when that is over", (folder) => {
+  const events: string[] = [];
+  const spool = new Spool(folder, createLog("deno", (line) => events.push(JSON.parse(line).event)));
+  spool.onRecovered = () => events.push(`${spool.groups().length} groups`);
+  // No integer: the table refuses it, and with it the whole transaction.
+  spool.keep(kept(1, { document: "e", epoch: 0.5 }));
+  spool.keep(kept(2));
+  spool.abandon(1);
+  assert.equal(spool.flush(), false);
+  assert.deepEqual([events, spool.groups(), spool.healthy], [["spool_failed"], [], false], "told once");
+  spool.release(1, "w", "e", 1);
+  assert.equal(spool.flush(), true);
+  assert.deepEqual([events, spool.healthy], [["spool_failed", "spool_recovered", "1 groups"], true]);
+  spool.close();
+});
