@@ -46,6 +46,8 @@ export interface Gauges {
   readonly unsavedAge: number;
   readonly spoolRows: number;
   readonly spoolRefusedRows: number;
+  /** Whether it cannot be opened, or written. */
+  readonly spoolFailing: boolean;
   readonly loopDelay: number;
   readonly residentBytes: number;
   readonly draining: boolean;
@@ -78,6 +80,7 @@ function gaugeSeries(gauges: Gauges): Series[] {
       "Updates in the spool that the API refused for good.",
       gauges.spoolRefusedRows,
     ),
+    gauge("spool_failing", "1 while the spool cannot be written.", gauges.spoolFailing ? 1 : 0),
     gauge("loop_delay_seconds", "Longest delay of the event loop since the last scrape.", gauges.loopDelay),
     gauge("resident_bytes", "Resident memory.", gauges.residentBytes),
     gauge("draining", "1 while the relay stops.", gauges.draining ? 1 : 0),

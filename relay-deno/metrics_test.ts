@@ -9,6 +9,7 @@ const GAUGES = {
   unsavedAge: 1.5,
   spoolRows: 4,
   spoolRefusedRows: 0,
+  spoolFailing: false,
   loopDelay: 0.002,
   residentBytes: 1e6,
   draining: true,

@@ -63,6 +63,7 @@ export async function startRelay(
   spooling.open((spool) => host.spool = spool);
   const gauges = () => ({
     ...spooling.counts(),
+    spoolFailing: spooling.isFailing,
     connections: host.connections,
     partingConnections: parting.count,
     stuckBytes: parting.stuckBytes,
@@ -164,6 +165,7 @@ class Spooling {
         log: this.#log,
         metrics: this.#metrics,
       });
+      spool.onRecovered = () => void this.drain?.run();
       void this.drain.run();
       onOpen(spool);
     } catch (error) {
@@ -177,11 +179,18 @@ class Spooling {
     clearTimeout(this.#timer);
   }
 
-  /** Why the spool cannot take anything, or undefined. */
+  /**
+   * Why nobody is let in, or undefined: what an earlier run left is not known yet. A spool whose disk
+   * is full keeps nobody out. What it is for is the death of this process in the middle of an outage of
+   * the API; without it people still work together and are saved, as with a relay that has none.
+   */
   get problem(): string | undefined {
-    if (this.#folder === undefined) return undefined;
-    if (!this.#spool) return "The spool is not open.";
-    return this.#spool.healthy ? undefined : "The spool cannot be written.";
+    return this.#folder !== undefined && !this.#spool ? "The spool is not open." : undefined;
+  }
+
+  /** Whether there should be a spool and it takes nothing. */
+  get isFailing(): boolean {
+    return this.#folder !== undefined && !this.#spool?.healthy;
   }
 
   /** Its rows. */

@@ -64,6 +64,8 @@ export class Spool {
   readonly run: string;
   /** Whether the last write went well. */
   healthy = true;
+  /** Told when it works again: rooms that ended meanwhile have rows now. */
+  onRecovered: () => void = () => {};
   readonly #database: DatabaseSync;
   readonly #insert: StatementSync;
   readonly #release: StatementSync;
@@ -129,17 +131,10 @@ export class Spool {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#steps.length === 0) return true;
-    try {
-      this.#transaction(() => this.#steps.forEach((step) => this.#write(step)));
-      this.#steps = [];
-      if (!this.healthy) this.#log.info("spool_recovered");
-      this.healthy = true;
-    } catch (error) {
-      if (this.healthy) this.#log.error("spool_failed", { cause: messageOf(error) });
-      this.healthy = false;
-      this.#timer = setTimeout(() => this.flush(), SPOOL_RETRY);
-    }
-    return this.healthy;
+    const isWritten = this.#transaction(() => this.#steps.forEach((step) => this.#write(step)));
+    if (isWritten) this.#steps = [];
+    else this.#timer = setTimeout(() => this.flush(), SPOOL_RETRY);
+    return isWritten;
   }
 
   /** Groups with rows of earlier runs, the oldest first. */
@@ -178,14 +173,17 @@ export class Spool {
     return updates.length > 0 ? { first, last, updates } : undefined;
   }
 
-  /** Deletes rows of a group that are saved. */
-  saved(group: SpoolGroup, { first, last }: SpoolRows): void {
-    this.#transaction(() => this.#delete(group, first, last));
+  /** Deletes rows of a group that are saved. `false` when that cannot be written now. */
+  saved(group: SpoolGroup, { first, last }: SpoolRows): boolean {
+    return this.#transaction(() => this.#delete(group, first, last));
   }
 
-  /** Puts rows of a group aside that the API refused for good. They are kept for a person to look at. */
-  refused(group: SpoolGroup, { first, last }: SpoolRows, cause: string): void {
-    this.#transaction(() => {
+  /**
+   * Puts rows of a group aside that the API refused for good. They are kept for a person to look at.
+   * `false` when that cannot be written now.
+   */
+  refused(group: SpoolGroup, { first, last }: SpoolRows, cause: string): boolean {
+    return this.#transaction(() => {
       this.#database.prepare(
         `INSERT INTO refused (run, workspace, document, epoch, author, data, at, cause)
          SELECT run, workspace, document, epoch, author, data, ?, ? FROM updates
@@ -237,16 +235,31 @@ export class Spool {
     ).run(first, last, ...keyOf(group));
   }
 
-  #transaction(work: () => void): void {
-    this.#database.exec("BEGIN IMMEDIATE");
+  /** Whether all of it is on the disk; a spool that fails is told once, until it works again. */
+  #transaction(work: () => void): boolean {
     try {
-      work();
-      this.#database.exec("COMMIT");
+      this.#database.exec("BEGIN IMMEDIATE");
+      try {
+        work();
+        // A release of what was never written reaches no disk, and so cannot tell that there is space.
+        if (!this.healthy) this.#database.exec(TOUCH);
+        this.#database.exec("COMMIT");
+      } catch (error) {
+        // A full disk ends the transaction by itself.
+        if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+        throw error;
+      }
     } catch (error) {
-      // A full disk ends the transaction by itself.
-      if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
-      throw error;
+      if (this.healthy) this.#log.error("spool_failed", { cause: messageOf(error) });
+      this.healthy = false;
+      return false;
     }
+    if (!this.healthy) {
+      this.healthy = true;
+      this.#log.info("spool_recovered");
+      this.onRecovered();
+    }
+    return true;
   }
 }
 
@@ -290,6 +303,9 @@ function openDatabase(folder: string): DatabaseSync {
     );
   }
 }
+
+/** Writes a page of the file, whatever is in it. */
+const TOUCH = "PRAGMA user_version = 1";
 
 /** SQLite's number of `synchronous = FULL`: a commit waits for the disk. */
 const FULL = 2;

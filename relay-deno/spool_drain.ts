@@ -100,7 +100,8 @@ export class SpoolDrain {
       key,
     });
     if (answer && answer.status < 300) {
-      spool.saved(group, rows);
+      // Still there, it is sent once more under the same key, which changes nothing.
+      if (!spool.saved(group, rows)) return false;
       metrics.spoolSent += rows.updates.length;
       log.info("spool_sent", seen);
       return true;
@@ -112,8 +113,8 @@ export class SpoolDrain {
     return false;
   }
 
-  #refuse(group: SpoolGroup, rows: SpoolRows, cause: string): true {
-    this.#parts.spool.refused(group, rows, cause);
+  #refuse(group: SpoolGroup, rows: SpoolRows, cause: string): boolean {
+    if (!this.#parts.spool.refused(group, rows, cause)) return false;
     this.#parts.metrics.spoolRefused += rows.updates.length;
     const { workspace, document } = group;
     this.#parts.log.error("spool_refused", { workspace, document, updates: rows.updates.length, cause });

@@ -208,3 +208,45 @@ inFolder(
     spool.close();
   },
 );
+
+inFolder(
+  "on a full disk what is sent is sent again under the same key, and holds up no other",
+  async (folder) => {
+    const first = new Spool(folder, log);
+    first.keep(kept(1));
+    first.keep(kept(2, { document: "e" }));
+    first.close();
+    const spool = new Spool(folder, log);
+    let isFull = true;
+    spool.saved = (group, rows) => !isFull && Spool.prototype.saved.call(spool, group, rows);
+    const sent: Append[] = [];
+    const metrics = new Metrics();
+    const send = (append: Append) => {
+      sent.push(append);
+      isFull = sent.length < 4;
+      return Promise.resolve({ status: 200, code: "", headers: new Headers(), body: new Uint8Array() });
+    };
+    const merge = (updates: Uint8Array[]) => updates[0] ?? new Uint8Array();
+    await new SpoolDrain({ spool, send, merge, log, metrics, retry: { min: 1, max: 2 } }).run();
+    assert.deepEqual(sent.map(({ document }) => document), ["d", "e", "d", "e", "d"]);
+    assert.equal(new Set(sent.map(({ key }) => key)).size, 2);
+    assert.deepEqual([spool.counts().kept, metrics.spoolSent], [0, 2]);
+    spool.close();
+  },
+);
+
+inFolder("a room that ended while nothing could be written is drained when that is over", (folder) => {
+  const events: string[] = [];
+  const spool = new Spool(folder, createLog("deno", (line) => events.push(JSON.parse(line).event)));
+  spool.onRecovered = () => events.push(`${spool.groups().length} groups`);
+  // No integer: the table refuses it, and with it the whole transaction.
+  spool.keep(kept(1, { document: "e", epoch: 0.5 }));
+  spool.keep(kept(2));
+  spool.abandon(1);
+  assert.equal(spool.flush(), false);
+  assert.deepEqual([events, spool.groups(), spool.healthy], [["spool_failed"], [], false], "told once");
+  spool.release(1, "w", "e", 1);
+  assert.equal(spool.flush(), true);
+  assert.deepEqual([events, spool.healthy], [["spool_failed", "spool_recovered", "1 groups"], true]);
+  spool.close();
+});

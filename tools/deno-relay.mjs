@@ -26,14 +26,16 @@ const FOLDER = join(ROOT, "relay-deno");
  * @param {Record<string, string>} [options.vars] further variables, e.g. RELAY_ALLOWED_ORIGINS
  * @param {(line: string) => void} [options.onLog] gets each line of its log, which else goes to the
  *   standard error of this process
+ * @param {string[]} [options.launcher] a command that runs the rest of its arguments in its own place
  * @returns `url` (ends in /ws), `http` (its address), `port`, `pid`, `logs` (parsed lines),
  *   `signal(name)`, `stop(signal)`, `kill()` (as a crash), `waitForExit()` → `{ code, signal }`
  */
-export async function startDenoRelay({ api, token, publicKey, port = 0, label = "deno", spoolDir, vars = {}, onLog }) {
+export async function startDenoRelay({ api, token, publicKey, port = 0, label = "deno", spoolDir, vars = {}, onLog, launcher = [] }) {
   const host = "127.0.0.1";
   const spool = spoolDir && resolve(spoolDir);
   if (spool) mkdirSync(spool, { recursive: true, mode: 0o700 });
-  const child = spawn(denoBinary(), ["run", ...permissions({ api, host, port, spool }), join(FOLDER, "main.ts")], {
+  const [command, ...args] = [...launcher, denoBinary(), "run", ...permissions({ api, host, port, spool }), join(FOLDER, "main.ts")];
+  const child = spawn(command, args, {
     cwd: FOLDER,
     // In development mode the relay ends with its standard input, so that a starter that dies
     // leaves nothing behind.

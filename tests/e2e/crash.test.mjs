@@ -7,13 +7,15 @@ import { test } from "node:test";
 import { startCf } from "./support/relays.mjs";
 import { STEP_1, isStep1, textUpdate, updateFrame } from "./support/frames.mjs";
 import { stockClient } from "./support/stock-client.mjs";
+import { reconnects, verified } from "./support/verified.mjs";
 import { sleep, until } from "./support/waiting.mjs";
 
-test("D06 SIGKILL during writes: every acknowledged write is there, and the clocks have no gap", async () => {
+test("A.75 D06 I06 SIGKILL during writes: every acknowledged write is there, and the clocks have no gap", async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), "yrelay-crash-"));
   let relay = await startCf({ dataDir });
   try {
     const acknowledged = new Map();
+    const closes = [];
     let saved = 0;
     let highest = 0;
     for (let life = 0; life < 2; life += 1) {
@@ -45,6 +47,7 @@ test("D06 SIGKILL during writes: every acknowledged write is there, and the cloc
       await relay.stack.kill();
       dead = true;
       await Promise.all([...writers, edits]);
+      closes.push(editor.closed?.code);
       editor.stop();
       relay = await startCf({ dataDir });
     }
@@ -67,6 +70,8 @@ test("D06 SIGKILL during writes: every acknowledged write is there, and the cloc
     const replay = await after.rest("PUT", `/nodes/${path}`, { body: 0, headers: { "idempotency-key": path } });
     assert.deepEqual([replay.json.clock, replay.headers.get("idempotency-replayed")], [clock, "true"]);
     assert.equal((await after.rest("PUT", "/nodes/next", { body: 1 })).json.clock, seen.length + 1);
+    await verified(dataDir);
+    t.diagnostic(`${acknowledged.size} writes and ${saved} receipts before two kills; ${reconnects(closes)}`);
   } finally {
     await relay.stop();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
@@ -94,6 +99,7 @@ test("A.46 A.50 everybody leaves and the runtime is killed: a fresh client has e
     fresh.doc.getText("t").insert(0, "and goes on: ");
     await until(async () => (await (await relay.workspace("cold")).text()) === `and goes on: ${text}`, "a normal edit is saved again");
     fresh.destroy();
+    await verified(dataDir);
   } finally {
     await relay.stop();
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });

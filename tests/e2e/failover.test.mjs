@@ -8,6 +8,7 @@ import * as Y from "yjs";
 import { SyncProvider } from "../../client-sdk/src/index.ts";
 import { startStack } from "../../tools/stack.mjs";
 import { startBoth } from "./support/relays.mjs";
+import { reconnects, verified } from "./support/verified.mjs";
 import { sleep, until } from "./support/waiting.mjs";
 
 const PEOPLE = ["ann", "ben", "cat"];
@@ -20,8 +21,9 @@ const TIMES = { probeMs: 1000 };
 /** A person who types marked entries until told to stop. */
 function typist(name, options) {
   const doc = new Y.Doc();
-  const it = { name, doc, count: 0, telemetry: [] };
+  const it = { name, doc, count: 0, closes: [], telemetry: [] };
   it.provider = new SyncProvider({ doc, onTelemetry: (event) => it.telemetry.push(event), times: TIMES, ...options });
+  it.provider.on("close", ({ code }) => it.closes.push(code));
   it.entries = () => doc.getArray("entries").toArray();
   // Without the API nobody is told that the document is complete (D4): there it stays at connected.
   it.label = () => (["connected", "synced"].includes(it.provider.status.connection) ? it.provider.status.label : undefined);
@@ -77,6 +79,8 @@ test("A.75 the runtime of the first relay is killed while three type: all go on 
     await Promise.all(people.map((person) => person.provider.flush(AbortSignal.timeout(20_000))));
     const stored = await workspace.rest("GET", "/docs/d", { headers: { accept: "application/json" } });
     assert.deepEqual(stored.json.entries.sort(), wanted, "and so has the database");
+    await verified(dataDir);
+    t.diagnostic(reconnects(people.flatMap(({ closes }) => closes)));
     for (const { telemetry } of people) {
       const moves = telemetry.map(({ name, fromLabel, toLabel }) => `${name} ${fromLabel} ${toLabel}`);
       assert.deepEqual([moves[0], moves.at(-1)], ["relay_advance cf deno", "relay_advance deno cf"]);

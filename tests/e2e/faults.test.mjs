@@ -1,11 +1,15 @@
 // A database and a room that fail or stall on command: what was acknowledged stays, and nothing is
 // applied twice. See support/faulty-worker.mjs.
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { FrameClient } from "./support/frame-client.mjs";
 import { HI, STEP_1, isStep1, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
 import { startFaulty } from "./support/faults.mjs";
 import { McpClient } from "./support/mcp.mjs";
+import { verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** The insert that every mutation begins with, the read of a document, the append of an update. */
@@ -15,11 +19,16 @@ const APPEND = "INSERT INTO doc_updates";
 
 // One at a time: the rules are for the whole stack.
 describe("faults", { concurrency: 1 }, () => {
+  let dataDir;
   let relay;
   before(async () => {
-    relay = await startFaulty();
+    dataDir = mkdtempSync(join(tmpdir(), "yrelay-faulty-"));
+    relay = await startFaulty({ dataDir });
   });
-  after(() => relay?.stop());
+  after(async () => {
+    await relay?.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  });
 
   async function joined(workspace) {
     const client = await workspace.connect();
@@ -245,4 +254,6 @@ describe("faults", { concurrency: 1 }, () => {
     await relay.faults();
     await until(async () => (await workspace.text()) === "hi", "the edit in D1");
   });
+
+  test("after all of this the database is whole", () => verified(dataDir));
 });

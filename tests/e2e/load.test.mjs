@@ -5,8 +5,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { startBothFaulty } from "./support/faults.mjs";
 import { RELAYS } from "./support/relays.mjs";
 import { startGate } from "./support/tcp-gate.mjs";
+import { verified } from "./support/verified.mjs";
 
 const root = new URL("../..", import.meta.url).pathname;
 /** The first run compiles. */
@@ -36,7 +38,7 @@ for (const { label, start } of RELAYS) {
     });
     after(() => relay?.stop());
 
-    test("10 clients in 3 documents: every write is delivered once and stored", async () => {
+    test("A.60 A.63 10 clients in 3 documents: every write is delivered once and stored", async () => {
       const { code, json, shown } = await load(relay, relay.url, ["--clients", "10", "--documents", "3", "--rate", "2", "--seconds", "5"]);
       assert.equal(code, 0, shown);
       assert.equal(json.writes, json.expectedWrites);
@@ -46,7 +48,7 @@ for (const { label, start } of RELAYS) {
       assert.deepEqual(json.documentsApart, []);
     });
 
-    test("connections that break cost nothing but time", async () => {
+    test("A.68 A.76 connections that break cost nothing but time", async () => {
       const gate = await startGate(relay.url);
       const url = `${gate.url.replace(/^http/, "ws")}/ws`;
       const run = load(relay, url, ["--clients", "6", "--documents", "2", "--rate", "4", "--seconds", "8"]);
@@ -61,3 +63,22 @@ for (const { label, start } of RELAYS) {
     });
   });
 }
+
+test("A.58 A.59 A.68 11 of 24 saves fail: 10 clients in 2 documents of each relay converge, without a reconnect", { timeout: 2 * RUN_LIMIT }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), "yrelay-conflicts-"));
+  const { cf, deno } = await startBothFaulty({ dataDir, onLog: () => {}, relay: { onLog: () => {} } });
+  t.after(async () => {
+    await deno.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  });
+  await cf.faults({ on: "d1", match: "INSERT INTO doc_updates", how: "fail", some: 11, of: 24 });
+  const runs = await Promise.all([cf, deno].map((relay) => load(relay, relay.url, ["--clients", "10", "--documents", "2", "--rate", "3", "--seconds", "4"])));
+  const [hits] = await cf.hits();
+  for (const { code, json, shown } of runs) {
+    assert.equal(code, 0, shown);
+    assert.deepEqual([json.stored.found, json.stored.missing, json.reconnects, json.documentsApart], [json.writes, 0, {}, []]);
+  }
+  assert.ok(hits > 4, `${hits} saves failed`);
+  await verified(dataDir);
+  t.diagnostic(`${runs.map(({ json }) => json.writes).join(" and ")} writes, ${hits} failed saves, no reconnect`);
+});

@@ -72,7 +72,7 @@ for (const { label, start } of RELAYS) {
       for (const client of [writer, reader]) assert.equal(client.closed, undefined);
     });
 
-    test("P02 topics by the hundred thousand, from as many connections as a room takes, are freed", async (t) => {
+    test("A.18 P02 topics by the hundred thousand, from as many connections as a room takes, are freed", async (t) => {
       const [workspace, other] = [await relay.workspace(), await relay.workspace()];
       const [a, b] = [await other.connect("d", { sub: "ann" }), await other.connect("d", { sub: "bob" })];
       for (const client of [a, b]) {

@@ -8,21 +8,32 @@ import { test } from "node:test";
 import * as Y from "yjs";
 import { startDenoRelay } from "../../tools/deno-relay.mjs";
 import { publicScopeKey } from "../../tools/scope-key.mjs";
-import { busiest, countingEnvironment, histogram, seeded } from "./support/counting-environment.mjs";
-import { startFaulty } from "./support/faults.mjs";
+import { WALKER_TIMES } from "../../client-sdk/src/relay-walker.ts";
+import { startStack } from "../../tools/stack.mjs";
+import { buckets, busiest, countingEnvironment, histogram, seeded } from "./support/counting-environment.mjs";
+import { FAULTY, commanded, startBothFaulty, startFaulty } from "./support/faults.mjs";
 import { person } from "./support/person.mjs";
 import { startDeno } from "./support/relays.mjs";
+import { reconnects, verified } from "./support/verified.mjs";
 import { PATIENCE, until } from "./support/waiting.mjs";
 
 /** How many people, ten to a room. The whole case has 500; then leave it a quiet machine. */
 const CLIENTS = Number(process.env.YRELAY_STORM_CLIENTS ?? 100);
 const PER_ROOM = 10;
+/** How many of them when a process is killed: two more processes start while they come back. */
+const CRASHED = Number(process.env.YRELAY_STORM_CLIENTS ?? 50);
 /** Of 500 clients fewer than 150 may come within a second. */
 const PEAK_SHARE = 150 / 500;
 /** Their connects are due over at least this time, in ms. */
 const LEAST_SPREAD = 5_000;
 /** Within this time all are synced, in ms. */
 const ALL_BACK = 30_000;
+/** The width of a bucket of arrivals, in ms (A.25). */
+const BUCKET = 100;
+/** More standard deviations than chance has in a few dozen buckets. */
+const DEVIATIONS = 5;
+/** The reads of whole documents: those past a clock begin with that clock. */
+const LOAD = { on: "d1", match: "ORDER BY clock, part LIMIT 256 -- 0 ", how: "pass" };
 /** Letters of each document: many times what a sync without news may have. */
 const LETTERS = 20_000;
 /** The longest step 2 without news: an empty update, and the header of the frame. */
@@ -37,10 +48,10 @@ const metrics = async (relay) => {
 const metric = (text, name) => [...text.matchAll(new RegExp(`^yrelay_${name}\\{.*\\} (\\d+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
 
 /** Rooms with a stored document each, and everybody in them. */
-async function gather(t, relay) {
+async function gather(t, relay, clients = CLIENTS) {
   const crowd = [];
   t.after(() => crowd.forEach((one) => one.stop()));
-  for (let room = 0; room < CLIENTS / PER_ROOM; room += 1) {
+  for (let room = 0; room < clients / PER_ROOM; room += 1) {
     const workspace = await relay.workspace();
     const doc = new Y.Doc();
     doc.getText("t").insert(0, "x".repeat(LETTERS));
@@ -129,4 +140,81 @@ test("B08 the Durable Objects lose their memory under a crowd that types: back o
   assert.equal(judge(t, crowd, before, A_WORD), crowd.length, "each connect works");
   await same(crowd);
   assert.ok(crowd.every((one) => one.text().endsWith(" word.")));
+});
+
+/**
+ * What is asked of a return from a crash. A try comes uniformly within a window that doubles with each, so
+ * of all that are due in one bucket no more than the share of the first window and half of it and so on.
+ */
+function judgeCrash(t, crowd, before, { since, loads, mostLoads }) {
+  const tries = crowd.map(({ counts }, n) => counts.attempts.slice(before[n]).map(({ due }) => due));
+  const first = buckets(tries.map(([due]) => due), BUCKET);
+  const all = buckets(tries.flat(), BUCKET);
+  const share = BUCKET / (WALKER_TIMES.baseMs - WALKER_TIMES.minDelayMs);
+  const most = (part) => crowd.length * part + DEVIATIONS * Math.sqrt(crowd.length * part);
+  const opens = crowd.map(({ counts }) => counts.openedAt.at(-1));
+  t.diagnostic(`${crowd.length} clients, ${tries.flat().length} connects, the last of them open ${Math.max(...opens) - since} ms after the kill; per ${BUCKET} ms at most ${Math.max(...all)}, of the first tries ${first.join(" ")}`);
+  t.diagnostic(`${loads} loads of ${crowd.length / PER_ROOM} documents; ${reconnects(crowd.flatMap(({ closes }) => closes))}`);
+  assert.ok(Math.max(...first) <= most(share), `${Math.max(...first)} first tries in a bucket`);
+  assert.ok(Math.max(...all) <= most(2 * share), `${Math.max(...all)} in a bucket`);
+  assert.ok(loads >= crowd.length / PER_ROOM && loads <= mostLoads, `${loads} loads: a document is not loaded for each client`);
+}
+
+/** One word of each room has a receipt, and one after it has only been relayed. */
+async function typeTwice(crowd) {
+  const writers = crowd.filter((_, n) => n % PER_ROOM === 0);
+  for (const writer of writers) writer.type(" saved");
+  await Promise.all(writers.map(({ provider }) => provider.flush(AbortSignal.timeout(ALL_BACK))));
+  for (const writer of writers) writer.type(" word");
+  await until(() => crowd.every((one) => one.text().endsWith(" saved word")), "everybody has the last word");
+}
+
+const allBack = (crowd, before) => until(() => crowd.every((one, n) => one.synced() && one.counts.attempts.length > before[n]), "all are synced again", 2 * ALL_BACK);
+
+test("A.19 A.25 A.75 B08 O07 the Deno relay is killed under its crowd: back by full jitter, no load for each client, nothing lost", { timeout: 240_000 }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), "yrelay-storm-"));
+  const { cf, deno } = await startBothFaulty({ dataDir, relay: { onLog: () => {} } });
+  t.after(async () => {
+    await deno.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const crowd = await gather(t, deno, CRASHED);
+  await typeTwice(crowd);
+  const before = crowd.map(({ counts }) => counts.attempts.length);
+  await cf.faults(LOAD);
+  const since = Date.now();
+  const old = deno.process;
+  await old.kill();
+  const { SCOPE_SIGNING_KEY } = deno.stack.secrets;
+  const token = deno.stack.mint({ sub: "relay-deno", kind: "service", workspaces: { "*": "editor" }, ttl: 3600 });
+  deno.process = await startDenoRelay({ api: deno.api, token, publicKey: publicScopeKey(SCOPE_SIGNING_KEY), port: old.port, onLog: () => {} });
+  await allBack(crowd, before);
+  const [loads] = await cf.hits();
+  await same(crowd);
+  assert.ok(crowd.every((one) => one.text().endsWith(" saved word")));
+  // A feed that opens during a load may make the room ask for the same once more.
+  judgeCrash(t, crowd, before, { since, loads, mostLoads: (2 * CRASHED) / PER_ROOM });
+  await verified(dataDir);
+});
+
+test("A.19 A.25 A.75 B08 the runtime of the Durable Objects is killed under its crowd: back by full jitter, documents loaded once, nothing lost", { timeout: 240_000 }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), "yrelay-storm-"));
+  const relay = await startFaulty({ dataDir, onLog: () => {} });
+  t.after(async () => {
+    await relay.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const crowd = await gather(t, relay, CRASHED);
+  await typeTwice(crowd);
+  const before = crowd.map(({ counts }) => counts.attempts.length);
+  const since = Date.now();
+  const port = Number(new URL(relay.api).port);
+  await relay.stack.kill();
+  relay.stack = await startStack({ dataDir, port, entry: FAULTY, vars: { FAULTS: JSON.stringify([LOAD]) }, onLog: () => {} });
+  await allBack(crowd, before);
+  const [loads] = await commanded(relay).hits();
+  await same(crowd);
+  assert.ok(crowd.every((one) => one.text().endsWith(" saved word")));
+  judgeCrash(t, crowd, before, { since, loads, mostLoads: CRASHED / PER_ROOM });
+  await verified(dataDir);
 });

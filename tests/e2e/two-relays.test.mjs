@@ -38,7 +38,7 @@ describe("two relays", { concurrency: 2 }, () => {
     await cf?.stop();
   });
 
-  test("D3 two groups type on two relays: all replicas and the database end equal, without an echo", async (t) => {
+  test("A.2 D3 two groups type on two relays: all replicas and the database end equal, without an echo", async (t) => {
     const here = await cf.workspace();
     const there = deno.sharing(here);
     const clients = await Promise.all([here, here, there, there].map((workspace, n) => stockClient(workspace, { sub: `typist-${n}` })));

@@ -9,14 +9,17 @@ import { browserEnvironment } from "../../../client-sdk/src/browser.ts";
  */
 export function countingEnvironment(random) {
   const real = browserEnvironment();
-  const counts = { attempts: [], opens: 0, closes: [], sync: emptySync() };
+  const counts = { attempts: [], opens: 0, openedAt: [], closes: [], sync: emptySync() };
   let due = 0;
   class Counted extends real.WebSocket {
     constructor(...args) {
       super(...args);
       counts.attempts.push({ due, at: Date.now() });
       counts.sync = emptySync();
-      this.addEventListener("open", () => (counts.opens += 1));
+      this.addEventListener("open", () => {
+        counts.opens += 1;
+        counts.openedAt.push(Date.now());
+      });
       this.addEventListener("close", ({ code }) => counts.closes.push(code));
       this.addEventListener("message", ({ data }) => note(counts.sync.received, data));
     }
@@ -70,6 +73,14 @@ export function busiest(times, windowMs) {
     most = Math.max(most, n - first + 1);
   }
   return most;
+}
+
+/** How many of these times are in each window of so many ms, from the first of them on. */
+export function buckets(times, windowMs) {
+  const start = Math.min(...times);
+  const counts = new Array(Math.floor((Math.max(...times) - start) / windowMs) + 1).fill(0);
+  for (const time of times) counts[Math.floor((time - start) / windowMs)] += 1;
+  return counts;
 }
 
 /** How often each value comes, such as `{1012: 100}`. */

@@ -1,17 +1,24 @@
 // Runs inside workerd in place of the built Worker, which it wraps: D1 and the room fail or stall
 // when a test says so. Local runs only; nothing of it ships.
 //
-// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip}]. `on` is "d1" or "room"; `match`
-// is a part of an SQL text or of a call's address; `how` is "fail" (nothing happens), "fail_after" (it
-// happens, the answer is lost), "stall" (until the rules change; then it fails) or "hold" (until the
-// rules change; then it happens). `times` counts down, after the first `skip` matches. `GET` returns
-// the rules with their hits. `POST /__test/sql` runs a statement.
+// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip, some, of}]. `on` is "d1" or "room";
+// `match` is a part of an SQL text (which ends in " -- " and the numbers that are bound) or of a call's
+// address; `how` is "fail" (nothing happens), "fail_after" (it happens, the answer is lost), "stall" (until the
+// rules change; then it fails), "hold" (until the rules change; then it happens) or "pass" (it happens,
+// and is counted). `times` counts down, after the first `skip` matches; `some` of every `of` matches are
+// hit, spread evenly. `GET` returns the rules with their hits; a variable FAULTS has those to begin with.
+// `POST /__test/sql` runs a statement.
 import Built, { Room as BuiltRoom } from "./index.js";
 
-let rules = [];
+let rules;
+
+function setRules(given) {
+  rules = given.map((one) => ({ times: Infinity, skip: 0, some: 1, of: 1, seen: 0, hits: 0, match: "", ...one }));
+}
 
 function rule(on, subject) {
-  const found = rules.find((one) => one.on === on && one.times > 0 && subject.includes(one.match) && one.skip-- <= 0);
+  const fits = (one) => one.on === on && one.times > 0 && subject.includes(one.match);
+  const found = rules.find((one) => fits(one) && one.skip-- <= 0 && (one.seen++ * one.some) % one.of < one.some);
   if (found) {
     found.times -= 1;
     found.hits += 1;
@@ -22,8 +29,9 @@ function rule(on, subject) {
 /** Runs `call`, unless a rule says otherwise. */
 async function faulty(on, subject, message, call) {
   const found = rule(on, subject);
-  if (!found) return call();
-  if (found.how === "fail_after") await call();
+  if (!found || found.how === "pass") return call();
+  // What is lost is the answer, also one that says no.
+  if (found.how === "fail_after") await call().catch(() => {});
   // Polled, not signalled: a promise of one request must not be settled by another.
   while (["stall", "hold"].includes(found.how) && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
   if (found.how === "hold") return call();
@@ -40,13 +48,13 @@ class D1Database {
 
   prepare(sql) {
     const { texts } = this;
-    const remember = (statement) => {
-      texts.set(statement, sql);
+    const remember = (statement, numbers) => {
+      texts.set(statement, `${sql} -- ${numbers.join(" ")}`);
       const { bind } = statement;
-      statement.bind = (...values) => remember(bind.apply(statement, values));
+      statement.bind = (...values) => remember(bind.apply(statement, values), values.filter((value) => typeof value === "number"));
       return statement;
     };
-    return remember(this.inner.prepare(sql));
+    return remember(this.inner.prepare(sql), []);
   }
 
   batch(statements) {
@@ -68,6 +76,7 @@ class DurableObjectNamespace {
 }
 
 function wrap(env) {
+  if (!rules) setRules(JSON.parse(env.FAULTS ?? "[]"));
   const wrapped = { ...env, DB: new D1Database(env.DB) };
   if (env.ROOM) wrapped.ROOM = new DurableObjectNamespace(env.ROOM);
   return wrapped;
@@ -81,8 +90,8 @@ export default {
   async fetch(request, env, context) {
     const { pathname } = new URL(request.url);
     if (pathname === "/__test/faults") {
-      if (request.method === "PUT") rules = (await request.json()).map((one) => ({ times: Infinity, skip: 0, hits: 0, match: "", ...one }));
-      return Response.json(rules);
+      if (request.method === "PUT") setRules(await request.json());
+      return Response.json(rules ?? []);
     }
     if (pathname === "/__test/sql") {
       const { sql, binds = [] } = await request.json();
