@@ -13,6 +13,7 @@ use crate::edge::db::documents::{Append, AppendedUpdate};
 use crate::edge::db::log::{Entry, Guard, Replay};
 use crate::edge::db::nodes::{NodeOp, Write};
 use crate::edge::db::{Db, DbError};
+use crate::edge::retry::{pause_ms, retried};
 use crate::protocol::change::{Change, ChangeKind};
 
 /// A request, as far as handlers look at it.
@@ -80,6 +81,7 @@ pub async fn answer(bus: Rc<Bus>, request: Request) -> Response {
     call.unwrap_or_else(|error| match error {
         DbError::NoWorkspace => Response::problem(404, "workspace_not_found"),
         DbError::TooLarge => Response::problem(413, "payload_too_large"),
+        DbError::Permanent(_) => Response::problem(500, "internal"),
         _ => Response::problem(503, "storage_unavailable"),
     })
 }
@@ -175,18 +177,9 @@ impl Handler<'_> {
         Ok(Response { epoch: Some(saved.epoch), missed: saved.missed, ..Response::ok(saved.clock) })
     }
 
-    /// `edge::nodes::retried`: again, under a key, if it is open whether it was carried out (R2).
     async fn stored(&self, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
-        let mut attempt = 1;
-        loop {
-            match compaction::append(self.db, append).await {
-                Err(DbError::Unavailable(_)) if self.key.is_some() && attempt < MAX_ATTEMPTS => {
-                    self.back_off(attempt).await;
-                    attempt += 1;
-                }
-                result => return result,
-            }
-        }
+        let pause = |attempt, _| self.back_off(attempt);
+        retried(self.key.is_some(), || compaction::append(self.db, append), pause).await
     }
 
     /// `edge::nodes::write`.
@@ -201,16 +194,8 @@ impl Handler<'_> {
             Entry { workspace: WORKSPACE, kind, path, actor: self.actor, at, op: self.op(), vector: None };
         let op = NodeOp::new(entry, Guard::of(precondition).into_iter().collect(), write);
         let kind = op.entry.kind;
-        let mut attempt = 1;
-        let result = loop {
-            match self.db.mutate(WORKSPACE, std::slice::from_ref(&op)).await {
-                Err(DbError::Unavailable(_)) if self.key.is_some() && attempt < MAX_ATTEMPTS => {
-                    self.back_off(attempt).await;
-                    attempt += 1;
-                }
-                result => break result,
-            }
-        };
+        let run = || self.db.mutate(WORKSPACE, std::slice::from_ref(&op));
+        let result = retried(self.key.is_some(), run, |attempt, _| self.back_off(attempt)).await;
         match result {
             Ok(committed) => {
                 let clock = committed.appended.first().map_or(0, |appended| appended.clock);
@@ -257,7 +242,7 @@ impl Handler<'_> {
     }
 
     async fn back_off(&self, attempt: u32) {
-        self.bus.ask(|waiter| Ask::Sleep(50 << attempt, waiter)).await;
+        self.bus.ask(|waiter| Ask::Sleep(pause_ms(attempt, 1.0), waiter)).await;
     }
 
     /// `edge::notify::notify`.
@@ -278,6 +263,3 @@ impl Handler<'_> {
         self.bus.say(Ask::Spawn(Owner::Worker, Box::pin(work)));
     }
 }
-
-/// As `edge::nodes::MAX_ATTEMPTS`.
-const MAX_ATTEMPTS: u32 = 3;

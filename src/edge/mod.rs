@@ -25,6 +25,7 @@ mod presence;
 mod refusal;
 mod relay;
 mod respond;
+mod retry;
 mod room_calls;
 mod room_object;
 mod room_storage;

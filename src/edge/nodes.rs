@@ -10,6 +10,7 @@ use super::db::{Db, DbError};
 use super::notify::notify;
 use super::refusal;
 use super::respond::{self, Answer, body, header, op_key, storage};
+use super::retry;
 use super::workspaces::absent;
 use crate::api::auth::Actor;
 use crate::api::idempotency::body_hash;
@@ -232,29 +233,19 @@ pub async fn replay(
     }
 }
 
-/// Runs a batch, again if it failed in a way that leaves open whether it was committed. Only under
-/// a key, which makes the second run harmless (R2).
+/// Runs a batch, under a key up to three times ([`retry::retried`]).
 pub async fn retried<T, F: Future<Output = Result<T, DbError>>>(
     has_key: bool,
-    mut run: impl FnMut() -> F,
+    run: impl FnMut() -> F,
 ) -> Result<T, DbError> {
-    let mut attempt = 1;
-    loop {
-        match run().await {
-            Err(DbError::Unavailable(cause)) if has_key && attempt < MAX_ATTEMPTS => {
-                back_off(attempt, &cause).await;
-                attempt += 1;
-            }
-            result => return result,
-        }
-    }
+    retry::retried(has_key, run, back_off).await
 }
 
 /// Apart from [`retried`], of which the module has one for each kind of batch.
-async fn back_off(attempt: u32, cause: &str) {
-    worker::console_error!("storage, attempt {attempt}: {cause}");
-    let wait = js_sys::Math::random() * f64::from(50 << attempt);
-    worker::Delay::from(std::time::Duration::from_millis(wait as u64)).await;
+async fn back_off(attempt: u32, cause: String) {
+    worker::console_error!("storage, before attempt {attempt}: {cause}");
+    let wait = retry::pause_ms(attempt, js_sys::Math::random());
+    worker::Delay::from(std::time::Duration::from_millis(wait)).await;
 }
 
 fn value_of(action: &OpAction) -> String {
@@ -270,6 +261,3 @@ fn resource(node: Node) -> resource::Node {
     let value = node.value.and_then(|text| serde_json::from_str(&text).ok());
     resource::Node { path: node.path, kind, clock: node.clock, value }
 }
-
-/// Times that an ambiguous batch is run, the first included (R2).
-const MAX_ATTEMPTS: u32 = 3;

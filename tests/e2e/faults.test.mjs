@@ -46,6 +46,34 @@ describe("faults", { concurrency: 1 }, () => {
     assert.equal(await workspace.head(), 1);
   });
 
+  test("A.10 an error that does not pass is tried once, is no success, and says so; a room keeps what it could not save", async () => {
+    const workspace = await relay.workspace();
+    const message = "D1_ERROR: no such table: nodes: SQLITE_ERROR";
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail", message });
+    const mutations = {
+      put: () => workspace.rest("PUT", "/nodes/a", { body: 1, headers: { "idempotency-key": "k" } }),
+      update: () =>
+        workspace.rest("POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: { "content-type": "application/octet-stream", "idempotency-key": "k" } }),
+      edits: () => workspace.rest("POST", "/docs/e/edits", { body: { root: "t", edits: [{ op: "append", text: "." }] }, headers: { "idempotency-key": "k" } }),
+      move: () => workspace.rest("POST", "/nodes/a/move", { body: { to: "b" }, headers: { "idempotency-key": "k" } }),
+    };
+    for (const [index, [name, call]] of Object.entries(mutations).entries()) {
+      const { status, json, headers } = await call();
+      assert.deepEqual([name, status, json.code, headers.get("retry-after")], [name, 500, "internal", null]);
+      assert.deepEqual(await relay.hits(), [index + 1], `${name}: one attempt`);
+    }
+    const a = await joined(workspace);
+    a.send(HI);
+    a.say({ type: "flush", id: 1 });
+    assert.deepEqual(await a.nextText(), { type: "flush_failed", id: 1, reason: "storage_unavailable" });
+    assert.equal(await workspace.head(), 0, "nothing was called saved, and nothing is");
+    await relay.faults();
+    await until(async () => (await a.settled().catch(() => ({}))).type === "receipt", "the room saves once the database works");
+    assert.equal(await workspace.text(), "hi");
+    const made = await mutations.put();
+    assert.equal(made.status, 201, "the same key still works");
+  });
+
   test("D01 a commit whose answer is lost is one row and one clock, for the Worker's retry and for the client's", async () => {
     const workspace = await relay.workspace();
     const put = () => workspace.rest("PUT", "/nodes/a", { body: { n: 1 }, headers: { "idempotency-key": "key-1" } });

@@ -24,7 +24,7 @@ use worker::Delay;
 
 pub use d1::{Database, Row};
 pub use error::DbError;
-use error::{classify, unreadable};
+use error::{NO_ANSWER, classify, unreadable};
 pub use statement::{Bind, Statement, statement};
 
 /// The database, with a time limit on every call.
@@ -57,7 +57,7 @@ impl Db {
         match select(Box::pin(d1::run(&self.database, statements)), deadline).await {
             Either::Left((Ok(results), _)) => Ok(Results(results)),
             Either::Left((Err(message), _)) => Err(classify(message)),
-            Either::Right(_) => Err(DbError::Unavailable("D1 did not answer in time".to_owned())),
+            Either::Right(_) => Err(classify(NO_ANSWER.to_owned())),
         }
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::rc::Rc;
 
 pub use crate::d1::{Results, Row};
-pub use error::DbError;
+pub use error::{DbError, NO_ANSWER};
 use error::{classify, unreadable};
 pub use statement::{Bind, Statement, statement};
 
