@@ -25,7 +25,6 @@ mod presence;
 mod refusal;
 mod relay;
 mod respond;
-mod retry;
 mod room_calls;
 mod room_object;
 mod room_storage;

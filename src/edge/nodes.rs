@@ -10,7 +10,6 @@ use super::db::{Db, DbError};
 use super::notify::notify;
 use super::refusal;
 use super::respond::{self, Answer, body, header, op_key, storage};
-use super::retry;
 use super::workspaces::absent;
 use crate::api::auth::Actor;
 use crate::api::idempotency::body_hash;
@@ -157,11 +156,11 @@ impl Mutation<'_> {
             .enumerate()
             .map(|(index, (op, value))| self.node_op(index, op, value, at))
             .collect();
-        match retried(self.op_key.is_some(), || db.mutate(self.workspace.as_str(), &statements)).await {
+        match db.keyed(self.op_key.is_some()).mutate(self.workspace.as_str(), &statements).await {
             Ok(committed) => self.committed(&db, &committed, at),
             // A retry does not find what the first request found: the precondition, which is
             // looked at before the key, fails because the request was carried out.
-            Err(DbError::Duplicate | DbError::Precondition) => match self.replay(&db).await? {
+            Err(DbError::Duplicate | DbError::Precondition) => match self.replay().await? {
                 Some(done) => Ok(done),
                 None => Err(refusal::explain(&db, self.workspace, &self.ops).await),
             },
@@ -213,39 +212,34 @@ impl Mutation<'_> {
     }
 
     /// What the key did when it was first used, if it was.
-    async fn replay(&self, db: &Db) -> Result<Option<Done>, Problem> {
-        let replay = replay(db, self.workspace, self.op_key.as_deref(), &self.hash).await?;
+    async fn replay(&self) -> Result<Option<Done>, Problem> {
+        let key = self.op_key.as_deref();
+        let replay = replay(self.call, self.workspace, key, &self.hash, self.ops.len() as u64).await?;
         Ok(replay.map(|replay| Done { first: replay.clock, created: replay.created, replayed: true }))
     }
 }
 
-/// Looks up the first answer to a key, and refuses another body under it (I02).
+/// Looks up the first answer to a key, of a request that makes `count` changes, and refuses another body
+/// under it (I02). The room is told again: the first request may have been lost between its commit and its
+/// notification, and whoever is connected would go without the change until the next one (R3).
 pub async fn replay(
-    db: &Db,
+    call: &Call<'_>,
     workspace: &WorkspaceId,
     key: Option<&str>,
     hash: &str,
+    count: u64,
 ) -> Result<Option<Replay>, Problem> {
     let Some(key) = key else { return Ok(None) };
-    match db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))? {
+    let db = call.db()?;
+    match db.replay(workspace.as_str(), key, count).await.map_err(|error| storage(&error))? {
         Some(replay) if replay.op_hash != hash => Err(Problem::new(ProblemCode::IdempotencyKeyReused)),
-        found => Ok(found),
+        Some(mut replay) => {
+            let changes = std::mem::take(&mut replay.changes);
+            notify(call.env, call.context, &db, workspace.as_str(), replay.live_until, changes);
+            Ok(Some(replay))
+        }
+        None => Ok(None),
     }
-}
-
-/// Runs a batch, under a key up to three times ([`retry::retried`]).
-pub async fn retried<T, F: Future<Output = Result<T, DbError>>>(
-    has_key: bool,
-    run: impl FnMut() -> F,
-) -> Result<T, DbError> {
-    retry::retried(has_key, run, back_off).await
-}
-
-/// Apart from [`retried`], of which the module has one for each kind of batch.
-async fn back_off(attempt: u32, cause: String) {
-    worker::console_error!("storage, before attempt {attempt}: {cause}");
-    let wait = retry::pause_ms(attempt, js_sys::Math::random());
-    worker::Delay::from(std::time::Duration::from_millis(wait)).await;
 }
 
 fn value_of(action: &OpAction) -> String {

@@ -87,6 +87,40 @@ describe("faults", { concurrency: 1 }, () => {
     assert.deepEqual(rows.map(({ clock }) => clock), [1]);
   });
 
+  test("R3 whoever is connected hears of a write whose commit was not answered, from the retry that finds it under its key", async () => {
+    const workspace = await relay.workspace();
+    await workspace.rest("PUT", "/nodes/a", { body: 1 });
+    await workspace.rest("PUT", "/docs/old?root=t", { body: new TextEncoder().encode("x"), headers: { "content-type": "text/plain" } });
+    const member = await joined(workspace);
+    member.say({ type: "hello", changes: true });
+    await member.settled();
+    const bytes = { "content-type": "application/octet-stream" };
+    const requests = [
+      ["PUT", "/nodes/b", { body: 1 }, ["put b"]],
+      ["POST", "/ops", { body: { ops: [{ op: "put", path: "c", value: 1 }, { op: "delete", path: "a" }] } }, ["put c", "delete a"]],
+      ["POST", "/nodes/b/move", { body: { to: "e" } }, ["delete b", "move e"]],
+      ["PUT", "/docs/old?root=t", { body: new TextEncoder().encode("y"), headers: { "content-type": "text/plain" } }, ["replace old"]],
+      ["POST", "/docs/old/edits", { body: { root: "t", edits: [{ op: "append", text: "." }] } }, ["update old"]],
+      ["POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: bytes }, ["update d"]],
+    ];
+    for (const [method, path, { headers, ...rest }, changes] of requests) {
+      await relay.faults({ on: "d1", match: MUTATION, how: "fail_after", times: 1 });
+      const answer = await workspace.rest(method, path, { ...rest, headers: { ...headers, "idempotency-key": `key ${path}`.replaceAll(" ", "-") } });
+      assert.ok(answer.status < 300, `${path}: ${answer.status} ${answer.text}`);
+      assert.equal(answer.headers.get("idempotency-replayed"), "true", path);
+      for (const change of changes) {
+        const told = await member.nextText(({ type }) => type === "change", `the change of ${method} ${path}`);
+        assert.equal(`${told.kind} ${told.path}`, change);
+      }
+    }
+    assert.equal(await member.next(isUpdate), HI, "the member of the document has its text");
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail_after", times: 1 });
+    const deleted = await workspace.rest("DELETE", "", { headers: { "idempotency-key": "deletes" } });
+    assert.deepEqual([deleted.status, deleted.headers.get("idempotency-replayed")], [200, "true"]);
+    assert.equal((await member.closing()).code, 4404);
+    await relay.faults();
+  });
+
   test("D01 an update whose append is committed and not answered is stored, and its text is there once", async () => {
     const workspace = await relay.workspace();
     const a = await joined(workspace);

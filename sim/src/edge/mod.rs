@@ -7,8 +7,6 @@ pub mod clock;
 #[path = "../../../src/edge/compaction.rs"]
 pub mod compaction;
 pub mod db;
-#[path = "../../../src/edge/retry.rs"]
-pub mod retry;
 pub mod room_object;
 #[path = "../../../src/edge/room_storage.rs"]
 pub mod room_storage;

@@ -26,24 +26,26 @@ pub enum DbError {
 /// reported as saved, and under a key the client can ask again; but a server that tries whatever it
 /// does not know hides its own defects, and asks three times what an overloaded database refuses once.
 pub(super) fn classify(message: String) -> DbError {
-    let has = |text: &str| message.contains(text);
-    if has("UNIQUE constraint failed: change_log.workspace, change_log.op_key")
-        || has("UNIQUE constraint failed: workspaces.create_key")
-    {
-        DbError::Duplicate
-    } else if has("NOT NULL constraint failed: change_log.kind") {
-        DbError::NoWorkspace
-    } else if has("NOT NULL constraint failed: change_log.path") {
-        DbError::Precondition
-    } else if has("NOT NULL constraint failed: nodes.base") {
-        DbError::Stale
-    } else if has("CHECK constraint failed") {
-        DbError::TooLarge
-    } else if TRANSIENT.iter().any(|text| has(text)) {
-        DbError::Unavailable(message)
-    } else {
-        DbError::Permanent(message)
+    let meaning = MEANINGS.iter().find(|(text, _)| message.contains(text));
+    match meaning.map(|(_, meaning)| meaning) {
+        Some(Meaning::Duplicate) => DbError::Duplicate,
+        Some(Meaning::NoWorkspace) => DbError::NoWorkspace,
+        Some(Meaning::Precondition) => DbError::Precondition,
+        Some(Meaning::Stale) => DbError::Stale,
+        Some(Meaning::TooLarge) => DbError::TooLarge,
+        Some(Meaning::Passes) => DbError::Unavailable(message),
+        None => DbError::Permanent(message),
     }
+}
+
+enum Meaning {
+    Duplicate,
+    NoWorkspace,
+    /// Another try may succeed.
+    Passes,
+    Precondition,
+    Stale,
+    TooLarge,
 }
 
 /// An answer without a row or column that the statement always returns.
@@ -54,30 +56,36 @@ pub(super) fn unreadable() -> DbError {
 /// The message of a call that D1 does not answer in time.
 pub const NO_ANSWER: &str = "D1 did not answer in time";
 
-/// Parts of the messages that pass. D1 has no codes for them: what Cloudflare lists under "Debug D1", less
-/// what the application has to change. An overload is one of them although another try adds to it: there
-/// are three tries at most, with a wait between them.
-const TRANSIENT: [&str; 13] = [
-    NO_ANSWER,
+/// Parts of messages: D1 has no codes. First the rules of the schema; then what passes, which is what
+/// Cloudflare lists under "Debug D1" less what the application has to change. An overload passes although
+/// another try adds to it: there are three at most, with a wait between them.
+const MEANINGS: [(&str, Meaning); 19] = [
+    ("UNIQUE constraint failed: change_log.workspace, change_log.op_key", Meaning::Duplicate),
+    ("UNIQUE constraint failed: workspaces.create_key", Meaning::Duplicate),
+    ("NOT NULL constraint failed: change_log.kind", Meaning::NoWorkspace),
+    ("NOT NULL constraint failed: change_log.path", Meaning::Precondition),
+    ("NOT NULL constraint failed: nodes.base", Meaning::Stale),
+    ("CHECK constraint failed", Meaning::TooLarge),
+    (NO_ANSWER, Meaning::Passes),
     // Another connection to the same database.
-    "SQLITE_BUSY",
+    ("SQLITE_BUSY", Meaning::Passes),
     // Too many requests queued, or queued for too long.
-    "D1 DB is overloaded",
+    ("D1 DB is overloaded", Meaning::Passes),
     // Starting up, inside of the storage, or a storage operation over its time.
-    "caused object to be reset",
-    // By others of the same database, memory and CPU time; the batch was only there as well.
-    "and was reset",
-    "reset because its code was updated",
-    "Network connection lost",
-    "Replica disconnected from primary",
-    "due to transient issue on remote node",
-    "client disconnected",
+    ("caused object to be reset", Meaning::Passes),
+    // Over its memory or CPU time, by this batch or by another that ran beside it.
+    ("and was reset", Meaning::Passes),
+    ("reset because its code was updated", Meaning::Passes),
+    ("Network connection lost", Meaning::Passes),
+    ("Replica disconnected from primary", Meaning::Passes),
+    ("due to transient issue on remote node", Meaning::Passes),
+    ("client disconnected", Meaning::Passes),
     // The platform's own, with a reference in place of a cause.
-    "internal error",
+    ("internal error", Meaning::Passes),
     // Something in front of the database answered, with a page.
-    "Failed to parse body as JSON",
+    ("Failed to parse body as JSON", Meaning::Passes),
     // Ends by itself.
-    "long-running export",
+    ("long-running export", Meaning::Passes),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Batches that are run again because nobody knows whether they were committed (R2).
 
-use super::db::DbError;
+use super::DbError;
 
 /// Runs a batch, again if it failed in a way that passes and leaves open whether it was committed. Only
 /// under a key, which makes the second run harmless. `pause` waits before a try, which it is told the
