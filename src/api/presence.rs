@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::auth::Actor;
-use super::json::parse_object;
+use super::json::{parse_object, whole};
 use super::limits::{DEFAULT_PRESENCE_SECONDS, MAX_PRESENCE_SECONDS, MAX_PRESENCE_STATE_BYTES};
 use super::limits::{MAX_SESSION_BYTES, MIN_PRESENCE_SECONDS};
 use super::problem::{Problem, ProblemCode};
@@ -34,8 +34,7 @@ pub fn parse_presence(body: &[u8]) -> Result<PresenceRequest, Problem> {
     let session = parse_session(fields.get("session").and_then(Value::as_str))?.to_owned();
     let seconds = match fields.get("ttl") {
         None => DEFAULT_PRESENCE_SECONDS,
-        Some(ttl) => ttl
-            .as_u64()
+        Some(ttl) => whole(ttl)
             .filter(|seconds| (MIN_PRESENCE_SECONDS..=MAX_PRESENCE_SECONDS).contains(seconds))
             .ok_or_else(|| bad("`ttl` is a whole number of seconds from 60 to 300."))?,
     };
