@@ -70,6 +70,17 @@ Deno.test("a row that is about to end is renewed while a token is good, and no l
   assert.ok(calls.every((call) => call.includes(" ann ")), "whose token is over is nobody");
 });
 
+Deno.test("A.12 a renewal that fails does not take the row: it is tried again", async () => {
+  const { people, calls, answers } = told(SOON);
+  const leave = people.enter("w", "ann", later());
+  await until(() => calls.length === 1, "she is told");
+  answers.push("unknown", "unknown", "said");
+  await until(() => calls.length === 4, "the third try");
+  assert.deepEqual(calls, Array(4).fill("here 0.4 w ann deno"), "renewed, and never removed");
+  leave();
+  await until(() => people.count === 0, "she left");
+});
+
 Deno.test("A.13 what nobody answers is said again, and a row that may be there goes with its person", async () => {
   const { people, calls, answers } = told();
   answers.push("unknown", "unknown");
