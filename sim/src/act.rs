@@ -50,7 +50,7 @@ impl World {
             Kind::DoReset => self.reset_object(),
             Kind::Edit => self.edit(human, amount % 1_001),
             Kind::Erase => self.erase(human, amount % 1_001),
-            Kind::Flush => self.ask_receipt(human, 0),
+            Kind::Flush => self.flush(human, amount % 4 == 0),
             Kind::HttpLost => self.fault(FaultKind::Http, amount, |faults| faults.http = 50),
             Kind::Increment => self.increment(agent),
             Kind::Join => self.join(human),
@@ -64,6 +64,7 @@ impl World {
                 }
                 self.replace(agent, document);
             }
+            Kind::Role => self.change_role(human, amount),
             Kind::Stall => {
                 if let Some(id) = self.humans[human].connection {
                     if let Some(connection) = self.connections.get_mut(&id) {
@@ -72,11 +73,13 @@ impl World {
                     self.at(self.now + amount, Event::Resume(id));
                 }
             }
+            Kind::Strike => self.strike(human, amount % 1_001),
             Kind::Sweep => {
                 let asks = (0..self.asked.len()).any(|agent| self.works(Owner::Agent(agent)));
                 self.sweep(if asks { KEPT_WHILE_ASKED_MS } else { KEPT_BY_SWEEP_MS });
             }
             Kind::TellLost => self.fault(FaultKind::Tell, amount, |faults| faults.tell = 70),
+            Kind::Type => self.type_letters(human, amount % 1_001),
             Kind::Wave => self.wave(human),
         }
         Ok(())

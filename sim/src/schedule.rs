@@ -53,18 +53,24 @@ pub enum Kind {
     Put,
     /// A document's content is replaced: a new epoch.
     Replace,
+    /// Somebody's role changes.
+    Role,
     /// A person's connection takes nothing for a while.
     Stall,
+    /// A person deletes letters.
+    Strike,
     /// Old rows of the log are removed.
     Sweep,
     /// What the Worker tells the room gets lost (R3).
     TellLost,
+    /// A person types letters.
+    Type,
     /// A person's application tells awareness.
     Wave,
 }
 
 /// Every kind, how often it is drawn, and its name in a trace.
-const KINDS: [(Kind, u64, &str); 27] = [
+const KINDS: [(Kind, u64, &str); 30] = [
     (Kind::Append, 5, "append"),
     (Kind::Compact, 4, "compact"),
     (Kind::Cut, 4, "cut"),
@@ -79,7 +85,7 @@ const KINDS: [(Kind, u64, &str); 27] = [
     (Kind::DoDown, 2, "do-down"),
     (Kind::DoReset, 2, "do-reset"),
     (Kind::Edit, 30, "edit"),
-    (Kind::Erase, 3, "erase"),
+    (Kind::Erase, 5, "erase"),
     (Kind::Flush, 10, "flush"),
     (Kind::HttpLost, 2, "http-lost"),
     (Kind::Increment, 4, "increment"),
@@ -88,9 +94,12 @@ const KINDS: [(Kind, u64, &str); 27] = [
     (Kind::Pause, 4, "pause"),
     (Kind::Put, 6, "put"),
     (Kind::Replace, 2, "replace"),
+    (Kind::Role, 1, "role"),
     (Kind::Stall, 3, "stall"),
+    (Kind::Strike, 8, "strike"),
     (Kind::Sweep, 2, "sweep"),
     (Kind::TellLost, 2, "tell-lost"),
+    (Kind::Type, 12, "type"),
     (Kind::Wave, 6, "wave"),
 ];
 

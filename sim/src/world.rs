@@ -80,6 +80,8 @@ pub enum Event {
     Execute(Vec<Sql>, Option<Waiter<Result<Results, String>>>, bool),
     /// A fault ends.
     FaultEnds(FaultKind),
+    /// A person's wait to ask for a receipt is over, if this is the newest.
+    FlushDue(usize, u64),
     /// The Durable Object hibernates if nothing happened since.
     Hibernate,
     /// A request reaches the Worker.
@@ -90,8 +92,6 @@ pub enum Event {
     Opened(ConnectionId, bool),
     /// The Deno relay opens its feed, if this wish is its newest.
     OpenFeed(u64),
-    /// A person asks for a receipt, if this wish is the newest.
-    AskReceipt(usize, u64),
     /// A person's walker looks at an earlier relay.
     Probe(usize, u64),
     /// A reader connects again.
@@ -136,7 +136,7 @@ impl World {
         clock::set(START);
         let mut random = Random::new(seed ^ 0x5EED);
         let bus = Rc::new(Bus::default());
-        let humans = (0..2 + random.index(4)).map(|index| Human::draw(index, &mut random)).collect();
+        let humans = (0..2 + random.index(4)).map(|index| Human::draw(index, seed, &mut random)).collect();
         let readers = (0..1 + random.index(2)).map(|index| Reader::new(index == 1)).collect();
         let mut world = Self {
             now: START,
@@ -313,13 +313,13 @@ impl World {
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
         match event {
             Event::Answer(waiter, result) => self.fill(waiter, result),
-            Event::AskReceipt(human, wish) => self.ask_receipt_now(human, wish),
             Event::ClientLost(id) => self.client_loses(id),
             Event::Connect(id) => self.let_in(id),
             Event::DenoSpools(run) => return self.deno_spools(run),
             Event::DenoStops(run) => return self.deno_stops(run),
             Event::Execute(batch, waiter, fails) => return self.execute(&batch, waiter, fails),
             Event::FaultEnds(kind) => self.end_fault(kind),
+            Event::FlushDue(human, wish) => self.flush_due(human, wish),
             Event::Hibernate => self.hibernate(),
             Event::HttpArrives(id, request) => {
                 let (bus, reply) = (Rc::clone(&self.bus), Rc::clone(&self.bus));

@@ -1,5 +1,6 @@
 //! Who uses the system: people with documents, agents, and readers of the feed.
 
+pub mod access;
 pub mod agent;
 pub mod human;
 pub mod reader;
