@@ -64,6 +64,7 @@ impl World {
                 }
                 self.replace(agent, document);
             }
+            Kind::Rewrite => self.rewrite(agent, document, amount),
             Kind::Role => self.change_role(human, amount),
             Kind::Stall => {
                 if let Some(id) = self.humans[human].connection {
@@ -79,6 +80,7 @@ impl World {
                 self.sweep(if asks { KEPT_WHILE_ASKED_MS } else { KEPT_BY_SWEEP_MS });
             }
             Kind::TellLost => self.fault(FaultKind::Tell, amount, |faults| faults.tell = 70),
+            Kind::Tree => self.change_tree(agent, amount),
             Kind::Type => self.type_letters(human, amount % 1_001),
             Kind::Wave => self.wave(human),
         }
@@ -150,12 +152,12 @@ impl World {
         self.pass(1_000)?;
         self.put(0);
         self.pass(CLEARS_IN_MS)?;
-        self.read_notes();
+        self.read_notes()?;
         self.check_end_of_feed()
     }
 
     fn look(&mut self) -> Result<(), Violation> {
-        self.read_notes();
+        self.read_notes()?;
         self.check_end()
     }
 

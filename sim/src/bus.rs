@@ -87,6 +87,8 @@ pub struct Bus {
     /// The task that runs now.
     running: Cell<TaskId>,
     drawn: Cell<u64>,
+    /// Batches that D1 did not answer, and may commit at any later time.
+    pub unanswered: Cell<u64>,
 }
 
 impl Bus {

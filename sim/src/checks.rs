@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::d1::D1;
+use crate::people::records::Planned;
 use crate::people::replica::{Extent, Replica};
 use crate::people::walker::Phase;
 use crate::world::World;
@@ -82,6 +83,10 @@ pub struct Ledger {
     pub marks: BTreeMap<String, Mark>,
     /// What agents asked for, by actor.
     pub ops: BTreeMap<String, Outcome>,
+    /// The clocks that they were answered.
+    pub answers: BTreeMap<String, Vec<u64>>,
+    /// What they wanted of records, by actor: all of it or nothing is done.
+    pub plans: BTreeMap<String, Vec<Planned>>,
     /// Counts of the record that agents count up: those answered, and those that may have been done.
     pub increments: (u64, u64),
     /// How often somebody's role changed.
@@ -135,15 +140,28 @@ impl Ledger {
         }
         for (actor, outcome) in &self.ops {
             let times = done.get(actor.as_str()).copied().unwrap_or(0);
+            let once = self.plans.get(actor).map_or(1, |plan| plan.len() as u64);
             let wrong = match outcome {
-                Outcome::Unknown => times > 1,
-                Outcome::Done => times != 1,
+                Outcome::Unknown => times != 0 && times != once,
+                Outcome::Done => times != once,
                 Outcome::Refused => times != 0,
             };
             if wrong {
                 return Err(Violation::new(
                     "R2",
                     format!("{actor}, {outcome:?}, was carried out {times} times"),
+                ));
+            }
+        }
+        for (actor, clocks) in &self.answers {
+            let is_own = |clock: &u64| {
+                let change = clock.checked_sub(1).and_then(|index| d1.journal.get(index as usize));
+                change.is_some_and(|change| change.actor == *actor)
+            };
+            if !clocks.iter().all(is_own) {
+                return Err(Violation::new(
+                    "R2",
+                    format!("{actor} was answered {clocks:?}, which others made"),
                 ));
             }
         }
@@ -204,6 +222,7 @@ impl World {
     pub fn check_end(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
+        self.ledger.check_tree(&self.d1)?;
         for path in DOCUMENTS {
             self.ledger.check_document(&mut self.d1, path)?;
         }
@@ -215,6 +234,7 @@ impl World {
     pub fn check_end_of_feed(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
+        self.ledger.check_tree(&self.d1)?;
         self.check_readers()
     }
 

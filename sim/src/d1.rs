@@ -253,6 +253,26 @@ impl D1 {
         rows.map(|row| engine.decode(row.expect("an update")).expect("base64")).collect()
     }
 
+    /// The records at or below a path, with their values and clocks.
+    pub fn records(&self, path: &str) -> BTreeMap<String, (serde_json::Value, u64)> {
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT path, value, clock FROM nodes WHERE workspace = ?1 AND kind = 'record'
+                 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))",
+            )
+            .expect("records can be read");
+        let rows = statement
+            .query_map(params![WORKSPACE, path], |row| {
+                Ok((row.get(0)?, (row.get::<_, String>(1)?, row.get(2)?)))
+            })
+            .expect("records can be read");
+        let parse = |text: String| serde_json::from_str(&text).expect("JSON");
+        rows.map(|row| row.expect("a record"))
+            .map(|(path, (text, clock))| (path, (parse(text), clock)))
+            .collect()
+    }
+
     /// The number in the record at a path, and how far the record has been written.
     pub fn number(&self, path: &str) -> Option<u64> {
         let value: String = self

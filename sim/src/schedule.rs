@@ -53,6 +53,8 @@ pub enum Kind {
     Put,
     /// A document's content is replaced: a new epoch.
     Replace,
+    /// An agent edits a document without Yjs.
+    Rewrite,
     /// Somebody's role changes.
     Role,
     /// A person's connection takes nothing for a while.
@@ -63,6 +65,8 @@ pub enum Kind {
     Sweep,
     /// What the Worker tells the room gets lost (R3).
     TellLost,
+    /// An agent changes a tree of records.
+    Tree,
     /// A person types letters.
     Type,
     /// A person's application tells awareness.
@@ -70,7 +74,7 @@ pub enum Kind {
 }
 
 /// Every kind, how often it is drawn, and its name in a trace.
-const KINDS: [(Kind, u64, &str); 30] = [
+const KINDS: [(Kind, u64, &str); 32] = [
     (Kind::Append, 5, "append"),
     (Kind::Compact, 4, "compact"),
     (Kind::Cut, 4, "cut"),
@@ -94,11 +98,13 @@ const KINDS: [(Kind, u64, &str); 30] = [
     (Kind::Pause, 4, "pause"),
     (Kind::Put, 6, "put"),
     (Kind::Replace, 2, "replace"),
+    (Kind::Rewrite, 8, "rewrite"),
     (Kind::Role, 1, "role"),
     (Kind::Stall, 3, "stall"),
     (Kind::Strike, 8, "strike"),
     (Kind::Sweep, 2, "sweep"),
     (Kind::TellLost, 2, "tell-lost"),
+    (Kind::Tree, 14, "tree"),
     (Kind::Type, 12, "type"),
     (Kind::Wave, 6, "wave"),
 ];

@@ -13,6 +13,7 @@ use crate::network::{Connection, ConnectionId, Data, Relay};
 use crate::people::agent::Notes;
 use crate::people::human::Human;
 use crate::people::reader::Reader;
+use crate::people::records::Looked;
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
 use crate::random::Random;
@@ -45,6 +46,8 @@ pub struct World {
     http: BTreeMap<u64, Waiter<Option<Response>>>,
     numbers: u64,
     pub(crate) notes: Notes,
+    /// What agents asked for once they had looked, by actor.
+    pub(crate) looked: Looked,
     /// How long a scope token lasts at least.
     pub(crate) token_ms: u64,
 }
@@ -155,6 +158,7 @@ impl World {
             http: BTreeMap::new(),
             numbers: 0,
             notes: Notes::default(),
+            looked: Looked::default(),
             token_ms: TOKEN_MS,
             random,
             bus,
@@ -176,7 +180,7 @@ impl World {
             loud::tell(self.now, || format!("step {:?} {} {}", step.kind, step.who, step.amount));
             self.act(step)?;
             self.settle()?;
-            self.read_notes();
+            self.read_notes()?;
         }
         self.random = Random::new(schedule.seed);
         self.end()?;
@@ -289,6 +293,7 @@ impl World {
                 ),
             );
         } else if self.random.percent(d1_stall) {
+            self.bus.unanswered.set(self.bus.unanswered.get() + 1);
             self.at(gives_up, Event::Answer(waiter, Err(NO_ANSWER.to_owned())));
             if self.random.percent(70) {
                 let late = self.now + self.random.below(2 * D1_DEADLINE_MS);

@@ -2,8 +2,11 @@
 
 pub mod access;
 pub mod agent;
+pub mod edits;
 pub mod human;
 pub mod reader;
 pub mod receipts;
+pub mod records;
+pub mod records_model;
 pub mod replica;
 pub mod walker;
