@@ -142,6 +142,7 @@ impl World {
             }
         }
         looked?;
+        self.d1.verify()?;
         for human in 0..self.humans.len() {
             self.walk(human, walker::Event::Disconnect);
         }
@@ -153,6 +154,7 @@ impl World {
         self.put(0);
         self.pass(CLEARS_IN_MS)?;
         self.read_notes()?;
+        self.d1.verify()?;
         self.check_end_of_feed()
     }
 

@@ -90,7 +90,7 @@ pub struct StoredDocument {
 
 /// The database of a world.
 pub struct D1 {
-    connection: Connection,
+    pub(crate) connection: Connection,
     /// Every change that was ever committed; the clock of the first is 1.
     pub journal: Vec<Journalled>,
     /// Documents as they were when last looked at, with their clock and what they were compacted to.

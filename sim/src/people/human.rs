@@ -38,6 +38,8 @@ pub struct Human {
     wish: u64,
     probe_wish: u64,
     answered: bool,
+    /// What waited for something missing when step 2 was sent: yrs leaves it out there, where Yjs sends it.
+    pub(super) held_back: bool,
     received: bool,
     client: u64,
     awareness_clock: u32,
@@ -65,6 +67,7 @@ impl Human {
             wish: 0,
             probe_wish: 0,
             answered: false,
+            held_back: false,
             received: false,
             client,
             awareness_clock: 0,
@@ -253,7 +256,7 @@ impl World {
         match message {
             Message::SyncStep1(vector) => {
                 let Some(lacking) = person.replica.lacking(vector) else { return };
-                person.answered = true;
+                (person.answered, person.held_back) = (true, person.replica.has_hole());
                 self.send_to_relay(id, Data::Binary(message::sync_step_2(&lacking)));
                 self.check_synced(human);
             }

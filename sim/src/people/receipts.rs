@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::checks::{Receipt, Violation};
 use crate::network::{ConnectionId, Data};
-use crate::people::replica::Extent;
+use crate::people::replica::{Extent, Replica};
 use crate::protocol::Timestamp;
 use crate::world::{Event, World};
 
@@ -109,7 +109,9 @@ impl World {
     fn ask(&mut self, human: usize, is_own: bool) {
         let person = &mut self.humans[human];
         let Some(connection) = person.connection else { return };
-        let (marks, extent) = (person.marks.len(), person.replica.extent());
+        let marks = person.marks.len();
+        // What was not sent over this connection, no receipt of it covers.
+        let extent = if person.held_back { Replica::of(&[]).extent() } else { person.replica.extent() };
         let receipts = &mut person.receipts;
         receipts.last_id += 1;
         let (id, edits) = (receipts.last_id, receipts.edits);
