@@ -38,7 +38,8 @@ pub struct Human {
     wish: u64,
     probe_wish: u64,
     answered: bool,
-    /// What waited for something missing when step 2 was sent: yrs leaves it out there, where Yjs sends it.
+    /// Something waited for what was missing when the connection began: yrs leaves that out of its step 2,
+    /// where Yjs sends it.
     pub(super) held_back: bool,
     received: bool,
     client: u64,
@@ -171,7 +172,7 @@ impl World {
             epoch: person.epoch,
         };
         person.connection = Some(id);
-        person.synced = false;
+        (person.synced, person.held_back) = (false, person.replica.has_hole());
         let connection = Connection::new(person.relays[entry], End::Human(human), info);
         self.receipts_ended(human);
         self.note_copy(human);
@@ -256,7 +257,8 @@ impl World {
         match message {
             Message::SyncStep1(vector) => {
                 let Some(lacking) = person.replica.lacking(vector) else { return };
-                (person.answered, person.held_back) = (true, person.replica.has_hole());
+                person.answered = true;
+                person.held_back |= person.replica.has_hole();
                 self.send_to_relay(id, Data::Binary(message::sync_step_2(&lacking)));
                 self.check_synced(human);
             }

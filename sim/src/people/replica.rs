@@ -197,3 +197,43 @@ pub const MAP: &str = "map";
 
 /// What people type: no mark has any of them.
 pub const LETTERS: &[u8] = b"klmnopqrstuvwxyz";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extent_knows_what_is_deleted() {
+        let (a, b) = (Replica::new(1), Replica::new(2));
+        b.apply(&a.type_letters("kkk", 0));
+        assert!(a.extent().includes(&b.extent()) && b.extent().includes(&a.extent()));
+        let struck = a.strike(0, 2).unwrap();
+        assert!(a.extent().includes(&b.extent()) && !b.extent().includes(&a.extent()));
+        b.apply(&struck);
+        assert!(b.extent().includes(&a.extent()));
+        assert_eq!((a.text(), b.text()), ("k".to_owned(), "k".to_owned()));
+    }
+
+    #[test]
+    fn letters_neither_split_marks_nor_take_them_along() {
+        let a = Replica::new(1);
+        let _ = a.type_letters("<a0.1>", 0);
+        for place in 0..=10 {
+            let _ = a.type_letters("xyz", place * 100);
+        }
+        assert_eq!(a.counts(), BTreeMap::from([("a0.1".to_owned(), 1)]));
+        while a.strike(300, 4).is_some() {}
+        assert_eq!(a.text(), "<a0.1>");
+    }
+
+    #[test]
+    fn step_2_tells_all_deletes() {
+        let (a, b) = (Replica::new(1), Replica::new(2));
+        b.apply(&a.type_letters("kkk", 0));
+        let _ = a.strike(0, 2);
+        let only_deletes = a.lacking(&b.vector()).unwrap();
+        assert_eq!(only_deletes[0], 0, "no structs");
+        b.apply(&only_deletes);
+        assert_eq!(b.text(), "k");
+    }
+}
