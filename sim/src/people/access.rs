@@ -102,7 +102,7 @@ impl World {
     pub fn change_role(&mut self, human: usize, amount: u64) {
         let access = &mut self.humans[human].access;
         access.role = match access.role {
-            _ if amount % 5 == 0 => Role::Nobody,
+            _ if amount.is_multiple_of(5) => Role::Nobody,
             Role::Editor => Role::Viewer,
             Role::Viewer | Role::Nobody => Role::Editor,
         };

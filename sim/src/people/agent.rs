@@ -202,7 +202,7 @@ pub async fn ask(bus: &Rc<Bus>, wanted: Call, mut note: Note, notes: &Notes) {
 
 /// Some send a request once more that was answered: they get the first answer. Returns another one.
 async fn ask_again(bus: &Bus, wanted: &Call, note: &Note, key: Option<String>) -> Option<Response> {
-    if bus.chance() % 4 != 0 {
+    if !bus.chance().is_multiple_of(4) {
         return None;
     }
     let request = Request { actor: note.actor.clone(), key, call: wanted.clone() };

@@ -46,11 +46,12 @@ async fn by_quote(bus: &Rc<Bus>, path: &str, actor: &str, has_base: bool) -> Opt
     let found = call(bus, Request { actor: actor.to_owned(), key: None, call: read }).await?;
     let text = Replica::of(&[found.update]).text();
     let chance = bus.chance();
-    let mark = text.split_inclusive('>').filter_map(|part| part.find('<').map(|start| &part[start..])).last();
+    let mark =
+        text.split_inclusive('>').filter_map(|part| part.find('<').map(|start| &part[start..])).next_back();
     let letter = text.bytes().find(|byte| LETTERS.contains(byte)).map(char::from);
     let own = format!("<{actor}>");
     let edit = match (mark, letter) {
-        (Some(mark), _) if chance % 3 == 0 => json!({ "op": "insert", "after": mark, "text": own }),
+        (Some(mark), _) if chance.is_multiple_of(3) => json!({ "op": "insert", "after": mark, "text": own }),
         (Some(mark), _) if chance % 3 == 1 => {
             json!({ "op": "replace", "quote": mark, "with": format!("{own}{mark}") })
         }
