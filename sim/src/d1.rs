@@ -213,6 +213,12 @@ impl D1 {
         oldest.map_or(self.journal.len() as u64, |oldest| oldest - 1)
     }
 
+    /// Until when writers tell the room of changes (R3).
+    pub fn lease(&self) -> u64 {
+        let sql = "SELECT live_until FROM workspaces WHERE id = ?1";
+        self.connection.query_row(sql, params![WORKSPACE], |row| row.get(0)).expect("the workspace is there")
+    }
+
     /// A document as it is stored now; `None` when there is none.
     pub fn document(&mut self, path: &str) -> Option<StoredDocument> {
         let (clock, base, epoch): (u64, u64, u64) = self

@@ -109,11 +109,6 @@ impl Room {
         if alike >= self.config.max_sessions {
             return Err(Refusal::RoomFull);
         }
-        // It saw the lease just before the last person left. Nobody tells this room anything now, so the
-        // stream has to poll (F5).
-        if info.kind == SessionKind::Bridge && self.clients() == 0 {
-            return Err(Refusal::RoomFull);
-        }
         let same = self.sessions.values().filter(|session| session.info.sub == info.sub).count();
         if same >= self.config.max_sessions_per_subject && info.kind == SessionKind::Client {
             return Err(Refusal::TooManyConnections);

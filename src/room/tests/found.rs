@@ -229,12 +229,3 @@ fn w11_who_may_only_read_learns_the_epoch_and_so_can_state_it() {
     let told = sim.take(viewer).text;
     assert_eq!((&told[0]["reason"], &told[0]["epoch"]), (&"forbidden".into(), &1.into()));
 }
-
-#[test]
-fn f5_a_stream_that_comes_after_the_last_person_left_has_to_poll() {
-    let mut sim = Sim::new();
-    let a = sim.join("ann");
-    assert!(sim.room.admits(&SessionInfo::bridge()).is_ok());
-    sim.close(a);
-    assert!(sim.room.admits(&SessionInfo::bridge()).is_err(), "no writer tells this room anything");
-}
