@@ -128,20 +128,11 @@ export function browserEnvironment(): PageEnvironment {
 }
 
 function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
-  const online = () => listener("online");
-  const offline = () => listener("offline");
-  const focus = () => listener("focus");
-  const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
-  globalThis.addEventListener("online", online);
-  globalThis.addEventListener("offline", offline);
-  globalThis.addEventListener("focus", focus);
-  page.addEventListener("visibilitychange", visibility);
-  return () => {
-    globalThis.removeEventListener("online", online);
-    globalThis.removeEventListener("offline", offline);
-    globalThis.removeEventListener("focus", focus);
-    page.removeEventListener("visibilitychange", visibility);
-  };
+  const ending = new AbortController();
+  const { signal } = ending;
+  for (const type of ["online", "offline", "focus"] as const) globalThis.addEventListener(type, () => listener(type), { signal });
+  page.addEventListener("visibilitychange", () => listener(page.visibilityState === "hidden" ? "hidden" : "visible"), { signal });
+  return () => ending.abort();
 }
 
 function tabStorage(): TabStorage | null {

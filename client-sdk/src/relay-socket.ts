@@ -50,13 +50,13 @@ export interface RelaySocketOptions {
   readonly attach: (channel: Channel, isProbe: boolean) => Receiver;
   readonly getToken?: TokenProvider;
   /** The label to pin to; by default what `?relay=` says. `null`: no pin. */
-  readonly pin?: string | null;
+  readonly pin?: string | null | undefined;
   readonly onStatus?: (status: RelayStatus) => void;
-  readonly onTelemetry?: (event: TelemetryEvent) => void;
+  readonly onTelemetry?: ((event: TelemetryEvent) => void) | undefined;
   /** Each end of an open connection: 0 is a dead link. */
   readonly onClose?: (label: string, code: number) => void;
   readonly environment?: Environment;
-  readonly times?: Partial<RelayTimes>;
+  readonly times?: Partial<RelayTimes> | undefined;
 }
 
 /** A connection and its conversation, which begins when it opens. */
@@ -209,28 +209,27 @@ export class RelaySocket {
   }
 
   /** Opens the connection to use. */
-  async #open(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
+  #open(index: number): Promise<void> {
+    const line = newLine();
     this.#active = line;
-    try {
-      const token = (await this.#tokens?.token()) ?? null;
-      // Somebody may have hung up meanwhile.
-      if (this.#active === line) this.#dial(line, index, token);
-    } catch (error) {
-      if (this.#active === line) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
-    }
+    // Somebody may have hung up meanwhile.
+    return this.#reach(line, index, () => line === this.#active, (error) => this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError }));
   }
 
   /** Looks whether an earlier entry works again. */
-  async #openProbe(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
-    this.#probe = this.#hangUp(this.#probe);
+  #openProbe(index: number): Promise<void> {
+    const line = newLine();
+    this.#hangUp(this.#probe);
     this.#probe = line;
+    return this.#reach(line, index, () => line === this.#probe, () => this.#probeFailed(line));
+  }
+
+  async #reach(line: Line, index: number, isWanted: () => boolean, failed: (error: unknown) => void): Promise<void> {
     try {
       const token = (await this.#tokens?.token()) ?? null;
-      if (this.#probe === line) this.#dial(line, index, token);
-    } catch {
-      this.#probeFailed(line);
+      if (isWanted()) this.#dial(line, index, token);
+    } catch (error) {
+      if (isWanted()) failed(error);
     }
   }
 
@@ -313,4 +312,8 @@ export class RelaySocket {
     line.connection?.end();
     return null;
   }
+}
+
+function newLine(): Line {
+  return { connection: null, receiver: null, tokenEnd: Infinity };
 }

@@ -16,6 +16,7 @@ import { Presence } from "./feed/presence.ts";
 import type { PresenceState } from "./feed/presence.ts";
 import { Ops } from "./ops/apply-op.ts";
 import type { Refusal } from "./ops/apply-op.ts";
+import type { Coalesced } from "./ops/coalescer.ts";
 import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
 import { senderOf } from "./ops/sender.ts";
@@ -284,7 +285,7 @@ export class WorkspaceTab {
   }
 
   /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
-  #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
+  #send(entry: Coalesced<OutboxEntry>, how: { readonly keepalive: boolean }): ReturnType<Sender> {
     if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
     const { signal } = this.#leading;
     return unlessAborted(this.call("apply", entry), signal).then(
@@ -334,12 +335,10 @@ export class WorkspaceTab {
     const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
-    const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
-    const getToken = scopeTokensOf(api);
-    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
+    const shared = { environment, workspace, relays, pin, times, onTelemetry, getToken: scopeTokensOf(api) };
+    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...shared });
     const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const options = { api, environment, presence, relays, workspace, getToken, ...more };
-    const peers = p2p?.(options) ?? null;
+    const peers = p2p?.({ ...shared, api, presence }) ?? null;
     return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
   }
 }
