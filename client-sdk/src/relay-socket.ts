@@ -37,9 +37,9 @@ export interface Receiver {
   handleEnd(): void;
 }
 
-/** What an application shows. `label` is the relay's. */
+/** What an application shows. `label` is the relay's. `draining`: it restarts, and is expected back. */
 export type RelayStatus =
-  | { readonly kind: "connected" | "connecting" | "idle" | "synced"; readonly label: string }
+  | { readonly kind: "connected" | "connecting" | "draining" | "idle" | "synced"; readonly label: string }
   | { readonly kind: "stopped"; readonly label: string; readonly reason: StopReason };
 
 export interface RelaySocketOptions {
@@ -129,10 +129,11 @@ export class RelaySocket {
     switch (this.#state.kind) {
       case "idle":
         return { kind: "idle", label };
-      case "connecting":
       case "offline":
-      case "waiting":
         return { kind: "connecting", label };
+      case "connecting":
+      case "waiting":
+        return { kind: this.#state.at.restarts > 0 ? "draining" : "connecting", label };
       case "open":
         return { kind: "connected", label };
       case "synced":

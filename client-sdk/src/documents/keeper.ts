@@ -112,6 +112,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
   get connection(): DocumentStatus["connection"] {
     if (this.#isFinal) return "stopped";
     if (this.#link?.isLive) return "live";
+    if (this.#link?.isDraining) return "draining";
     if (!this.#isLoaded || this.#link?.isOpen) return "connecting";
     return this.#peers?.reach === "carries" ? "peer" : "feed";
   }
