@@ -77,6 +77,8 @@ export class RelaySocket {
   readonly #events: WalkerEvent[] = [];
   #state: WalkerState;
   #draining = false;
+  /** It was in use when the page went away. */
+  #isStored = false;
   #active: Line | null = null;
   #probe: Line | null = null;
   #connectTimer: unknown;
@@ -94,6 +96,8 @@ export class RelaySocket {
     this.#unwatch = this.#environment.watch((change) => {
       // A window beside another one was in sight all the time.
       if (change === "focus") return;
+      if (change === "stored") return this.#store();
+      if (change === "restored") return this.#restore();
       if (change === "offline") return this.#handle({ kind: "offline" });
       this.#active?.connection?.handleChange();
       if (change !== "hidden") this.#handle({ kind: "wake" });
@@ -141,6 +145,17 @@ export class RelaySocket {
       case "stopped":
         return { kind: "stopped", label, reason: this.#state.reason };
     }
+  }
+
+  /** A page in the back/forward cache has no connection: one that it kept would throw it out of there, or break. */
+  #store(): void {
+    this.#isStored = this.#state.kind !== "idle" && this.#state.kind !== "stopped";
+    if (this.#isStored) this.disconnect();
+  }
+
+  #restore(): void {
+    if (this.#isStored) this.connect();
+    this.#isStored = false;
   }
 
   #pinned(labels: readonly string[]): number | null {

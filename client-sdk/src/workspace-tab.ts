@@ -49,6 +49,9 @@ interface Company {
   readonly life: TabLife;
 }
 
+/** The page was in the back/forward cache meanwhile; it is asked for again. */
+const AWAY = new Error("The page was away.");
+
 const CLOSED = Object.assign(new Error("The client is closed; make a new one."), { code: "closed" });
 
 export class WorkspaceTab {
@@ -76,6 +79,8 @@ export class WorkspaceTab {
   #told: PresenceList | null = null;
   #shown: PresenceState | null | undefined;
   #isSignedOut = false;
+  /** The page is back from the back/forward cache. */
+  #restore = () => {};
 
   constructor(options: TabOptions, events: TabEvents) {
     const { api, workspace, token, environment } = options;
@@ -98,6 +103,8 @@ export class WorkspaceTab {
     this.#presence.on("change", (list) => this.#deliverPresence(list));
     this.#unwatch = environment.watch((change) => {
       if (change === "hidden") this.ops.hide();
+      if (change === "stored") this.#store();
+      if (change === "restored") this.#restore();
       if (change === "visible" || change === "online") this.#wake();
     });
   }
@@ -144,10 +151,40 @@ export class WorkspaceTab {
     if (this.#known?.election.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
   }
 
+  /**
+   * The page goes into the back/forward cache. A frozen page holds nothing that others wait for; and what could
+   * reach it, as a message of another tab does, would throw it out of there.
+   */
+  #store(): void {
+    if (this.#known === null || this.#ending.signal.aborted) return;
+    this.ops.hide();
+    this.#presence.close();
+    this.#company = new Promise<void>((settle) => (this.#restore = settle)).then(() => this.#begin());
+    this.#company.catch(() => {});
+    this.#leave(AWAY);
+    this.#stream.release();
+  }
+
+  /** Parts with the other tabs; another one leads, if there is one. */
+  #leave(reason: unknown): void {
+    const company = this.#known;
+    company?.election.close();
+    company?.calls.close(reason);
+    company?.life.close();
+    company?.channel.close();
+    this.#known = null;
+  }
+
   /** Has the leading tab do something. */
   async call(method: string, payload: unknown): Promise<unknown> {
-    const { calls } = await (this.#company ?? Promise.reject(CLOSED));
-    return calls.call(method, payload);
+    for (;;) {
+      const { calls } = await (this.#company ?? Promise.reject(CLOSED));
+      try {
+        return await calls.call(method, payload);
+      } catch (error) {
+        if (error !== AWAY) throw error;
+      }
+    }
   }
 
   open(path: string): SharedDocument {
@@ -165,10 +202,7 @@ export class WorkspaceTab {
     this.#unwatch();
     await this.#outbox.settled();
     this.#ending.abort(CLOSED);
-    this.#known?.calls.close(CLOSED);
-    this.#known?.election.close();
-    this.#known?.life.close();
-    this.#known?.channel.close();
+    this.#leave(CLOSED);
     this.#database?.close();
   }
 

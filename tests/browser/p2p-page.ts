@@ -1,4 +1,4 @@
-// What the page of p2p.test.mjs runs: the SDK in a browser, with a switch for its WebRTC.
+// What the pages of p2p.test.mjs and back-forward-cache.test.mjs run: the SDK in a browser, with a switch for its WebRTC.
 import { browserEnvironment } from "../../client-sdk/src/browser.ts";
 import { WorkspaceClient } from "../../client-sdk/src/index.ts";
 import { webRtc } from "../../client-sdk/src/p2p.ts";

@@ -96,7 +96,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
       environment.watch((change) => {
-        if (change !== "hidden" && change !== "offline") this.evaluate();
+        if (change !== "hidden" && change !== "offline" && change !== "stored") this.evaluate();
       }),
     ];
   }

@@ -11,7 +11,7 @@ export type ChannelEvents = { message: TabMessage };
 export class TabChannel extends Emitter<ChannelEvents> {
   /** This tab. */
   readonly tab: string;
-  readonly #channel: BroadcastChannelLike | null;
+  #channel: BroadcastChannelLike | null;
 
   constructor(environment: Pick<PageEnvironment, "openChannel" | "uuid">, name: string) {
     super();
@@ -32,6 +32,7 @@ export class TabChannel extends Emitter<ChannelEvents> {
 
   close(): void {
     this.#channel?.close();
+    this.#channel = null;
   }
 
   #hear(data: unknown): void {
