@@ -25,10 +25,7 @@ import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
 import { sessionOfTab } from "./tab-session.ts";
-import { TabChannel } from "./tabs/channel.ts";
-import { LeaderCalls } from "./tabs/follower.ts";
-import { Election } from "./tabs/leader.ts";
-import { TabLife } from "./tabs/tab-life.ts";
+import { TabCompany } from "./tabs/company.ts";
 import { TokenRefusedError } from "./token-source.ts";
 import type { WorkspaceClientOptions, WorkspaceStatus } from "./workspace-client.ts";
 
@@ -40,14 +37,6 @@ export interface TabEvents {
 }
 
 type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
-
-/** What exists once it is known whose tab this is. */
-interface Company {
-  readonly channel: TabChannel;
-  readonly election: Election;
-  readonly calls: LeaderCalls;
-  readonly life: TabLife;
-}
 
 /** The page was in the back/forward cache meanwhile; it is asked for again. */
 const AWAY = new Error("The page was away.");
@@ -69,8 +58,9 @@ export class WorkspaceTab {
   readonly #toApi: Sender;
   readonly #unwatch: () => void;
   #account: string | null;
-  #company: Promise<Company> | null = null;
-  #known: Company | null = null;
+  /** The other tabs, once it is known whose tab this is. */
+  #company: Promise<TabCompany> | null = null;
+  #known: TabCompany | null = null;
   #database: Database | null = null;
   #context: DocumentContext | null = null;
   /** Tells writes that were sent to a leader that this tab leads now. */
@@ -165,13 +155,8 @@ export class WorkspaceTab {
     this.#stream.release();
   }
 
-  /** Parts with the other tabs; another one leads, if there is one. */
   #leave(reason: unknown): void {
-    const company = this.#known;
-    company?.election.close();
-    company?.calls.close(reason);
-    company?.life.close();
-    company?.channel.close();
+    this.#known?.leave(reason);
     this.#known = null;
   }
 
@@ -221,25 +206,23 @@ export class WorkspaceTab {
   }
 
   /** Whose tab it is comes first: locks, channels and storage are of one account. */
-  async #begin(): Promise<Company> {
+  async #begin(): Promise<TabCompany> {
     const { api, workspace, tabs = true } = this.#options;
     this.#account ??= await firstAccount(this.api, this.#ending.signal);
     this.#ending.signal.throwIfAborted();
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
     const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;
-    const channel = new TabChannel({ ...environment, uuid: () => this.id as ReturnType<PageEnvironment["uuid"]> }, name);
-    const election = new Election(environment, channel, name);
-    const calls = new LeaderCalls({ environment, channel, election }, (method, payload, tab) => this.#serve(method, payload, tab));
-    const life = new TabLife(environment, name);
-    this.#known = { channel, election, calls, life };
-    channel.on("message", (message) => message.kind === "tell" && this.#hear(message.topic, message.payload, message.from));
-    election.on("role", (role) => (role === "leader" ? this.#lead(name) : this.#follow()));
-    election.on("leader", (leader) => this.#greet(leader));
-    life.live(this.id);
-    election.start();
+    const company = new TabCompany(environment, this.id, name, {
+      role: (role) => (role === "leader" ? this.#lead(name) : this.#follow()),
+      leader: (leader) => this.#greet(leader),
+      heard: (topic, payload, from) => this.#hear(topic, payload, from),
+      serve: (method, payload, tab) => this.#serve(method, payload, tab),
+    });
+    this.#known = company;
+    company.election.start();
     this.#events.status();
-    return this.#known;
+    return company;
   }
 
   #lead(name: string): void {
