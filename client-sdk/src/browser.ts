@@ -20,7 +20,8 @@ export interface TabStorage {
   removeItem(key: string): void;
 }
 
-export type Surroundings = "focus" | "hidden" | "offline" | "online" | "visible";
+/** `stored`, `restored`: the page went into the back/forward cache, and came out of it. */
+export type Surroundings = "focus" | "hidden" | "offline" | "online" | "restored" | "stored" | "visible";
 
 export interface Environment {
   readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
@@ -128,20 +129,13 @@ export function browserEnvironment(): PageEnvironment {
 }
 
 function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
-  const online = () => listener("online");
-  const offline = () => listener("offline");
-  const focus = () => listener("focus");
-  const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
-  globalThis.addEventListener("online", online);
-  globalThis.addEventListener("offline", offline);
-  globalThis.addEventListener("focus", focus);
-  page.addEventListener("visibilitychange", visibility);
-  return () => {
-    globalThis.removeEventListener("online", online);
-    globalThis.removeEventListener("offline", offline);
-    globalThis.removeEventListener("focus", focus);
-    page.removeEventListener("visibilitychange", visibility);
-  };
+  const ending = new AbortController();
+  const { signal } = ending;
+  for (const type of ["online", "offline", "focus"] as const) globalThis.addEventListener(type, () => listener(type), { signal });
+  globalThis.addEventListener("pagehide", ({ persisted }) => persisted && listener("stored"), { signal });
+  globalThis.addEventListener("pageshow", ({ persisted }) => persisted && listener("restored"), { signal });
+  page.addEventListener("visibilitychange", () => listener(page.visibilityState === "hidden" ? "hidden" : "visible"), { signal });
+  return () => ending.abort();
 }
 
 function tabStorage(): TabStorage | null {

@@ -37,9 +37,9 @@ export interface Receiver {
   handleEnd(): void;
 }
 
-/** What an application shows. `label` is the relay's. */
+/** What an application shows. `label` is the relay's. `draining`: it restarts, and is expected back. */
 export type RelayStatus =
-  | { readonly kind: "connected" | "connecting" | "idle" | "synced"; readonly label: string }
+  | { readonly kind: "connected" | "connecting" | "draining" | "idle" | "synced"; readonly label: string }
   | { readonly kind: "stopped"; readonly label: string; readonly reason: StopReason };
 
 export interface RelaySocketOptions {
@@ -50,13 +50,13 @@ export interface RelaySocketOptions {
   readonly attach: (channel: Channel, isProbe: boolean) => Receiver;
   readonly getToken?: TokenProvider;
   /** The label to pin to; by default what `?relay=` says. `null`: no pin. */
-  readonly pin?: string | null;
+  readonly pin?: string | null | undefined;
   readonly onStatus?: (status: RelayStatus) => void;
-  readonly onTelemetry?: (event: TelemetryEvent) => void;
+  readonly onTelemetry?: ((event: TelemetryEvent) => void) | undefined;
   /** Each end of an open connection: 0 is a dead link. */
   readonly onClose?: (label: string, code: number) => void;
   readonly environment?: Environment;
-  readonly times?: Partial<RelayTimes>;
+  readonly times?: Partial<RelayTimes> | undefined;
 }
 
 /** A connection and its conversation, which begins when it opens. */
@@ -77,6 +77,8 @@ export class RelaySocket {
   readonly #events: WalkerEvent[] = [];
   #state: WalkerState;
   #draining = false;
+  /** It was in use when the page went away. */
+  #isStored = false;
   #active: Line | null = null;
   #probe: Line | null = null;
   #connectTimer: unknown;
@@ -94,6 +96,8 @@ export class RelaySocket {
     this.#unwatch = this.#environment.watch((change) => {
       // A window beside another one was in sight all the time.
       if (change === "focus") return;
+      if (change === "stored") return this.#store();
+      if (change === "restored") return this.#restore();
       if (change === "offline") return this.#handle({ kind: "offline" });
       this.#active?.connection?.handleChange();
       if (change !== "hidden") this.#handle({ kind: "wake" });
@@ -129,10 +133,11 @@ export class RelaySocket {
     switch (this.#state.kind) {
       case "idle":
         return { kind: "idle", label };
-      case "connecting":
       case "offline":
-      case "waiting":
         return { kind: "connecting", label };
+      case "connecting":
+      case "waiting":
+        return { kind: this.#state.at.restarts > 0 ? "draining" : "connecting", label };
       case "open":
         return { kind: "connected", label };
       case "synced":
@@ -140,6 +145,17 @@ export class RelaySocket {
       case "stopped":
         return { kind: "stopped", label, reason: this.#state.reason };
     }
+  }
+
+  /** A page in the back/forward cache has no connection: one that it kept would throw it out of there, or break. */
+  #store(): void {
+    this.#isStored = this.#state.kind !== "idle" && this.#state.kind !== "stopped";
+    if (this.#isStored) this.disconnect();
+  }
+
+  #restore(): void {
+    if (this.#isStored) this.connect();
+    this.#isStored = false;
   }
 
   #pinned(labels: readonly string[]): number | null {
@@ -209,28 +225,27 @@ export class RelaySocket {
   }
 
   /** Opens the connection to use. */
-  async #open(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
+  #open(index: number): Promise<void> {
+    const line = newLine();
     this.#active = line;
-    try {
-      const token = (await this.#tokens?.token()) ?? null;
-      // Somebody may have hung up meanwhile.
-      if (this.#active === line) this.#dial(line, index, token);
-    } catch (error) {
-      if (this.#active === line) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
-    }
+    // Somebody may have hung up meanwhile.
+    return this.#reach(line, index, () => line === this.#active, (error) => this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError }));
   }
 
   /** Looks whether an earlier entry works again. */
-  async #openProbe(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
-    this.#probe = this.#hangUp(this.#probe);
+  #openProbe(index: number): Promise<void> {
+    const line = newLine();
+    this.#hangUp(this.#probe);
     this.#probe = line;
+    return this.#reach(line, index, () => line === this.#probe, () => this.#probeFailed(line));
+  }
+
+  async #reach(line: Line, index: number, isWanted: () => boolean, failed: (error: unknown) => void): Promise<void> {
     try {
       const token = (await this.#tokens?.token()) ?? null;
-      if (this.#probe === line) this.#dial(line, index, token);
-    } catch {
-      this.#probeFailed(line);
+      if (isWanted()) this.#dial(line, index, token);
+    } catch (error) {
+      if (isWanted()) failed(error);
     }
   }
 
@@ -313,4 +328,8 @@ export class RelaySocket {
     line.connection?.end();
     return null;
   }
+}
+
+function newLine(): Line {
+  return { connection: null, receiver: null, tokenEnd: Infinity };
 }

@@ -5,7 +5,8 @@ import * as Y from "yjs";
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
 import type { StopReason } from "./close-codes.ts";
-import { Emitter } from "./emitter.ts";
+import { StatusEmitter } from "./emitter.ts";
+import { parseObject } from "./json.ts";
 import { quietAwareness } from "./quiet-awareness.ts";
 import { FlushError, Receipts } from "./receipts.ts";
 import type { Receipt, SaveState } from "./receipts.ts";
@@ -64,7 +65,7 @@ export type SyncProviderEvents = {
   refusal: { readonly code: string; readonly detail: string };
 };
 
-export class SyncProvider extends Emitter<SyncProviderEvents> {
+export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
   readonly doc: Y.Doc;
   readonly awareness: Awareness;
   readonly #options: SyncProviderOptions;
@@ -78,7 +79,6 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
   #epoch: number | undefined;
   #readOnly = false;
   #destroyed = false;
-  #told: SyncStatus | null = null;
 
   constructor(options: SyncProviderOptions) {
     super();
@@ -90,7 +90,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     this.#receipts = new Receipts({
       environment: this.#environment,
       ask: (id) => this.#active?.say({ type: "flush", id }),
-      onChange: () => this.#tell(),
+      onChange: () => this.tell(this.status),
       auto: options.autoSave ?? true,
     });
     this.#socket = new RelaySocket({
@@ -215,7 +215,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
       this.#receipts.reject(status.reason);
       if (status.reason === "epoch_changed") this.emit("recovery", this.#recoveryCopy());
     }
-    this.#tell();
+    this.tell(this.status);
   }
 
   #recoveryCopy(): RecoveryCopy {
@@ -226,11 +226,11 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
   #becomeReadOnly(): void {
     this.#readOnly = true;
     this.#receipts.reject("forbidden");
-    this.#tell();
+    this.tell(this.status);
   }
 
   #handleText(text: string): void {
-    const message = parseText(text);
+    const message = parseObject(text);
     switch (message?.["type"]) {
       case "receipt":
         return this.#handleReceipt(message);
@@ -280,29 +280,10 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     const own = this.awareness.clientID;
     return added.includes(own) || updated.includes(own) || removed.includes(own);
   }
-
-  /** A status that says nothing new is not told. */
-  #tell(): void {
-    const status = this.status;
-    const told = this.#told;
-    const same = told?.connection === status.connection && told.label === status.label && told.save === status.save;
-    if (same && told.readOnly === status.readOnly && told.reason === status.reason) return;
-    this.#told = status;
-    this.emit("status", status);
-  }
 }
 
 interface AwarenessChange {
   readonly added: readonly number[];
   readonly updated: readonly number[];
   readonly removed: readonly number[];
-}
-
-function parseText(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
 }

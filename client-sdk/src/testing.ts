@@ -86,7 +86,7 @@ export function fakePage(clock: FakeClock, members: Partial<PageEnvironment> = {
     warnings,
     change(to) {
       if (to === "online" || to === "offline") online = to === "online";
-      else if (to !== "focus") hidden = to === "hidden";
+      else if (to === "hidden" || to === "visible") hidden = to === "hidden";
       for (const listener of listeners) listener(to);
     },
     ...members,
@@ -134,6 +134,10 @@ export class FakeBrowser {
     const channel = new FakeChannel(tab, name, this.#channels);
     this.#channels.add(channel);
     return channel;
+  }
+
+  hasChannel(tab: FakeTab): boolean {
+    return [...this.#channels].some((channel) => channel.tab === tab);
   }
 
   /** The tab is gone, with its locks and channels, and without a word. */
@@ -188,6 +192,11 @@ export class FakeTab {
     this.#browser.forget(this);
   }
 
+  /** Whether messages of other tabs would reach it. */
+  get hasChannel(): boolean {
+    return this.#browser.hasChannel(this);
+  }
+
   openChannel(name: string): BroadcastChannelLike {
     return this.#browser.open(this, name);
   }
@@ -217,6 +226,7 @@ class FakeChannel implements BroadcastChannelLike {
 
   postMessage(message: unknown): void {
     if (this.tab.isFrozen) return;
+    if (!this.#all.has(this)) throw new DOMException("The channel is closed.", "InvalidStateError");
     const data: unknown = structuredClone(message);
     for (const other of this.#all) {
       if (other === this || other.#name !== this.#name) continue;

@@ -10,7 +10,7 @@ import { browserEnvironment } from "./browser.ts";
 import type { PageEnvironment } from "./browser.ts";
 import type { StorageLoss, StorageState } from "./database.ts";
 import type { SharedDocument } from "./documents/document.ts";
-import { Emitter } from "./emitter.ts";
+import { StatusEmitter } from "./emitter.ts";
 import { filterOf } from "./feed/change-filter.ts";
 import type { ChangeFilter } from "./feed/change-filter.ts";
 import type { StreamState } from "./feed/change-stream.ts";
@@ -79,11 +79,10 @@ export interface WorkspacePresence {
   refresh(): Promise<PresenceList | null>;
 }
 
-export class WorkspaceClient extends Emitter<WorkspaceEvents> {
+export class WorkspaceClient extends StatusEmitter<WorkspaceEvents> {
   readonly presence: WorkspacePresence;
   readonly #api: Api;
   readonly #tab: WorkspaceTab;
-  #told = "";
 
   /** Throws a `TypeError` for options that cannot be meant. */
   constructor({ environment = browserEnvironment(), ...options }: WorkspaceClientOptions) {
@@ -92,7 +91,7 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
       item: (item) => this.emit("change", item),
       presence: (list) => this.emit("presence", list),
       refused: (refusal) => this.emit("refused", refusal),
-      status: () => this.#tell(),
+      status: () => this.tell(this.status),
     });
     this.#api = this.#tab.api;
     const tab = this.#tab;
@@ -156,13 +155,5 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
   /** Ends it. What is not saved stays on the device for the next one of this account. */
   close(): Promise<void> {
     return this.#tab.close();
-  }
-
-  #tell(): void {
-    const { status } = this;
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
   }
 }

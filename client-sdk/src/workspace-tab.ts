@@ -16,6 +16,7 @@ import { Presence } from "./feed/presence.ts";
 import type { PresenceState } from "./feed/presence.ts";
 import { Ops } from "./ops/apply-op.ts";
 import type { Refusal } from "./ops/apply-op.ts";
+import type { Coalesced } from "./ops/coalescer.ts";
 import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
 import { senderOf } from "./ops/sender.ts";
@@ -24,10 +25,7 @@ import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
 import { sessionOfTab } from "./tab-session.ts";
-import { TabChannel } from "./tabs/channel.ts";
-import { LeaderCalls } from "./tabs/follower.ts";
-import { Election } from "./tabs/leader.ts";
-import { TabLife } from "./tabs/tab-life.ts";
+import { TabCompany } from "./tabs/company.ts";
 import { TokenRefusedError } from "./token-source.ts";
 import type { WorkspaceClientOptions, WorkspaceStatus } from "./workspace-client.ts";
 
@@ -40,13 +38,8 @@ export interface TabEvents {
 
 type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
 
-/** What exists once it is known whose tab this is. */
-interface Company {
-  readonly channel: TabChannel;
-  readonly election: Election;
-  readonly calls: LeaderCalls;
-  readonly life: TabLife;
-}
+/** The page was in the back/forward cache meanwhile; it is asked for again. */
+const AWAY = new Error("The page was away.");
 
 const CLOSED = Object.assign(new Error("The client is closed; make a new one."), { code: "closed" });
 
@@ -65,8 +58,9 @@ export class WorkspaceTab {
   readonly #toApi: Sender;
   readonly #unwatch: () => void;
   #account: string | null;
-  #company: Promise<Company> | null = null;
-  #known: Company | null = null;
+  /** The other tabs, once it is known whose tab this is. */
+  #company: Promise<TabCompany> | null = null;
+  #known: TabCompany | null = null;
   #database: Database | null = null;
   #context: DocumentContext | null = null;
   /** Tells writes that were sent to a leader that this tab leads now. */
@@ -75,6 +69,8 @@ export class WorkspaceTab {
   #told: PresenceList | null = null;
   #shown: PresenceState | null | undefined;
   #isSignedOut = false;
+  /** The page is back from the back/forward cache. */
+  #restore = () => {};
 
   constructor(options: TabOptions, events: TabEvents) {
     const { api, workspace, token, environment } = options;
@@ -97,6 +93,8 @@ export class WorkspaceTab {
     this.#presence.on("change", (list) => this.#deliverPresence(list));
     this.#unwatch = environment.watch((change) => {
       if (change === "hidden") this.ops.hide();
+      if (change === "stored") this.#store();
+      if (change === "restored") this.#restore();
       if (change === "visible" || change === "online") this.#wake();
     });
   }
@@ -143,10 +141,35 @@ export class WorkspaceTab {
     if (this.#known?.election.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
   }
 
+  /**
+   * The page goes into the back/forward cache. A frozen page holds nothing that others wait for; and what could
+   * reach it, as a message of another tab does, would throw it out of there.
+   */
+  #store(): void {
+    if (this.#known === null || this.#ending.signal.aborted) return;
+    this.ops.hide();
+    this.#presence.close();
+    this.#company = new Promise<void>((settle) => (this.#restore = settle)).then(() => this.#begin());
+    this.#company.catch(() => {});
+    this.#leave(AWAY);
+    this.#stream.release();
+  }
+
+  #leave(reason: unknown): void {
+    this.#known?.leave(reason);
+    this.#known = null;
+  }
+
   /** Has the leading tab do something. */
   async call(method: string, payload: unknown): Promise<unknown> {
-    const { calls } = await (this.#company ?? Promise.reject(CLOSED));
-    return calls.call(method, payload);
+    for (;;) {
+      const { calls } = await (this.#company ?? Promise.reject(CLOSED));
+      try {
+        return await calls.call(method, payload);
+      } catch (error) {
+        if (error !== AWAY) throw error;
+      }
+    }
   }
 
   open(path: string): SharedDocument {
@@ -164,10 +187,7 @@ export class WorkspaceTab {
     this.#unwatch();
     await this.#outbox.settled();
     this.#ending.abort(CLOSED);
-    this.#known?.calls.close(CLOSED);
-    this.#known?.election.close();
-    this.#known?.life.close();
-    this.#known?.channel.close();
+    this.#leave(CLOSED);
     this.#database?.close();
   }
 
@@ -186,25 +206,23 @@ export class WorkspaceTab {
   }
 
   /** Whose tab it is comes first: locks, channels and storage are of one account. */
-  async #begin(): Promise<Company> {
+  async #begin(): Promise<TabCompany> {
     const { api, workspace, tabs = true } = this.#options;
     this.#account ??= await firstAccount(this.api, this.#ending.signal);
     this.#ending.signal.throwIfAborted();
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
     const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;
-    const channel = new TabChannel({ ...environment, uuid: () => this.id as ReturnType<PageEnvironment["uuid"]> }, name);
-    const election = new Election(environment, channel, name);
-    const calls = new LeaderCalls({ environment, channel, election }, (method, payload, tab) => this.#serve(method, payload, tab));
-    const life = new TabLife(environment, name);
-    this.#known = { channel, election, calls, life };
-    channel.on("message", (message) => message.kind === "tell" && this.#hear(message.topic, message.payload, message.from));
-    election.on("role", (role) => (role === "leader" ? this.#lead(name) : this.#follow()));
-    election.on("leader", (leader) => this.#greet(leader));
-    life.live(this.id);
-    election.start();
+    const company = new TabCompany(environment, this.id, name, {
+      role: (role) => (role === "leader" ? this.#lead(name) : this.#follow()),
+      leader: (leader) => this.#greet(leader),
+      heard: (topic, payload, from) => this.#hear(topic, payload, from),
+      serve: (method, payload, tab) => this.#serve(method, payload, tab),
+    });
+    this.#known = company;
+    company.election.start();
     this.#events.status();
-    return this.#known;
+    return company;
   }
 
   #lead(name: string): void {
@@ -284,7 +302,7 @@ export class WorkspaceTab {
   }
 
   /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
-  #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
+  #send(entry: Coalesced<OutboxEntry>, how: { readonly keepalive: boolean }): ReturnType<Sender> {
     if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
     const { signal } = this.#leading;
     return unlessAborted(this.call("apply", entry), signal).then(
@@ -334,12 +352,10 @@ export class WorkspaceTab {
     const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
-    const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
-    const getToken = scopeTokensOf(api);
-    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
+    const shared = { environment, workspace, relays, pin, times, onTelemetry, getToken: scopeTokensOf(api) };
+    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...shared });
     const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const options = { api, environment, presence, relays, workspace, getToken, ...more };
-    const peers = p2p?.(options) ?? null;
+    const peers = p2p?.({ ...shared, api, presence }) ?? null;
     return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
   }
 }

@@ -1,5 +1,6 @@
 // Calls to the API of one workspace: the token, time limits, retries. What the calls mean is the
 // business of its users: agents, the outbox, documents.
+import { parseObject } from "../json.ts";
 import { TokenRefusedError } from "../token-source.ts";
 import { ApiToken } from "./api-token.ts";
 import type { ApiTokenProvider } from "./api-token.ts";
@@ -9,7 +10,7 @@ import type { AgentEnvironment } from "./deadline.ts";
 import { CALL_LIMIT_MS, MAX_RETRY_AFTER_MS, MAX_TRIES } from "./limits.ts";
 import { OPERATIONS, addressOf, checkWorkspaceId } from "./operations.ts";
 import type { Input, OperationId } from "./operations.ts";
-import { UnreachableError, errorOf, parseObject, parseProblem } from "./problem.ts";
+import { UnreachableError, errorOf, notTheApi, parseProblem } from "./problem.ts";
 
 export interface ApiOptions {
   readonly api: string;
@@ -141,23 +142,23 @@ export class Api {
   }
 
   #request<Id extends OperationId>(id: Id, { headers, body, keepalive }: Input<Id>, token: string): RequestInit {
-    const operation = OPERATIONS[id];
+    const [method, , type] = OPERATIONS[id];
     const fields: Record<string, string> = { authorization: `Bearer ${token}` };
     for (const [name, value] of Object.entries<string | undefined>(headers ?? {})) if (value !== undefined) fields[name.toLowerCase()] = value;
-    if ("body" in operation) fields["content-type"] = operation.body;
+    if (type !== undefined) fields["content-type"] = type;
     // The token is for this address alone: it follows no redirect.
-    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
+    return { method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
   }
 
   async #refused(id: OperationId, response: Response): Promise<Failure> {
     const { status, headers } = response;
     const problem = parseProblem(status, headers.get("content-type"), await response.text());
-    const error = problem === null ? new UnreachableError(`${id}: HTTP ${status}, which is not from the API; is \`api\` its address?`, status) : errorOf(problem);
+    const error = problem === null ? notTheApi(`${id}: HTTP ${status} without a problem`, status) : errorOf(problem);
     return { error, passes: mayPass(status), retryAfterMs: parseRetryAfter(headers.get("retry-after"), this.environment.now()) };
   }
 
   #unanswered(id: OperationId, cause: unknown): Failure {
-    const hint = OPERATIONS[id].method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
+    const hint = OPERATIONS[id][0] === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
     return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
   }
 }
@@ -169,6 +170,6 @@ function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {
 /** The JSON object that an answer is. */
 export function jsonOf<Body>(answer: Answer): Body {
   const body = parseObject(answer.text);
-  if (body === null) throw new UnreachableError("The answer is not a JSON object, so it is not from the API; is `api` its address?", answer.status);
+  if (body === null) throw notTheApi("The answer is not a JSON object", answer.status);
   return body as Body;
 }

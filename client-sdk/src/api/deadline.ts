@@ -61,3 +61,11 @@ export function pause(environment: AgentEnvironment, ms: number, signal: AbortSi
     signal?.addEventListener("abort", done);
   });
 }
+
+/** What the application's token provider answers, unless that takes too long. */
+export function answerWithin<T>(environment: Pick<AgentEnvironment, "clearTimeout" | "setTimeout">, answer: Promise<T>, limitMs: number): Promise<T> {
+  return new Promise((settle, reject) => {
+    const timer = environment.setTimeout(() => reject(new Error(`The token provider did not answer within ${limitMs} ms.`)), limitMs);
+    answer.then(settle, reject).finally(() => environment.clearTimeout(timer));
+  });
+}

@@ -3,8 +3,9 @@
 import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
 import * as Y from "yjs";
+import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
-import { Emitter } from "../emitter.ts";
+import { StatusEmitter } from "../emitter.ts";
 import { quietAwareness } from "../quiet-awareness.ts";
 import { SyncSession } from "../sync-session.ts";
 import { DocumentKeeper } from "./keeper.ts";
@@ -23,7 +24,7 @@ export interface DocumentHost {
   closed(document: SharedDocument): void;
 }
 
-export class SharedDocument extends Emitter<DocumentEvents> {
+export class SharedDocument extends StatusEmitter<DocumentEvents> {
   readonly path: string;
   readonly doc: Y.Doc;
   readonly awareness: Awareness;
@@ -38,7 +39,6 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   #clients = new Map<string, Set<number>>();
   readonly #holds = new Set<string>();
   #isClosed = false;
-  #told = "";
 
   constructor(host: DocumentHost, path: string, doc: Y.Doc = new Y.Doc()) {
     super();
@@ -63,12 +63,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   flush(signal?: AbortSignal): Promise<DocumentReceipt> {
     if (this.#isClosed) return Promise.reject(Object.assign(new Error("The document is closed; open it again."), { code: "closed" }));
     const receipt = this.#host.flush();
-    if (signal === undefined) return receipt;
-    return new Promise((settle, reject) => {
-      if (signal.aborted) return reject(signal.reason);
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      receipt.then(settle, reject);
-    });
+    return signal === undefined ? receipt : unlessAborted(receipt, signal);
   }
 
   /** Holds a socket whatever the company, until the reason is taken back. */
@@ -197,7 +192,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     }
     if (this.#keeper !== null) return this.#keeper.handleUpdate(update, origin);
     this.#isUnkept = true;
-    this.#tell();
+    this.tell(this.status);
   };
 
   readonly #handleDestroy = (): void => this.close();
@@ -231,16 +226,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   #setStatus(status: DocumentStatus): void {
     this.#status = status;
     this.#sayStatus();
-    this.#tell();
-  }
-
-  /** A status that says nothing new is not told. */
-  #tell(): void {
-    const { status } = this;
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
+    this.tell(this.status);
   }
 
   #sayStatus(): void {

@@ -7,7 +7,7 @@ import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { ConnectionPolicy } from "../connection-policy.ts";
-import { Emitter } from "../emitter.ts";
+import { StatusEmitter } from "../emitter.ts";
 import type { Presence } from "../feed/presence.ts";
 import { changesOf } from "../feed/change-filter.ts";
 import type { Ops, OpsEvents } from "../ops/apply-op.ts";
@@ -52,7 +52,7 @@ type Events = DocumentEvents & {
 /** Codes after which another try is pointless. */
 const FINAL: ReadonlySet<string> = new Set(["deleted", "epoch_changed", "forbidden"]);
 
-export class DocumentKeeper extends Emitter<Events> {
+export class DocumentKeeper extends StatusEmitter<Events> {
   readonly policy = new ConnectionPolicy();
   readonly #context: DocumentContext;
   readonly #kept: KeptDocument;
@@ -79,7 +79,6 @@ export class DocumentKeeper extends Emitter<Events> {
   /** Changes by this account while an edit was on its way: its own, or not. */
   #unclear = new Set<number>();
   #own = new Set<number>();
-  #told = "";
 
   constructor(context: DocumentContext, kept: KeptDocument) {
     super();
@@ -97,7 +96,7 @@ export class DocumentKeeper extends Emitter<Events> {
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
       environment.watch((change) => {
-        if (change !== "hidden" && change !== "offline") this.evaluate();
+        if (change !== "hidden" && change !== "offline" && change !== "stored") this.evaluate();
       }),
     ];
   }
@@ -113,6 +112,7 @@ export class DocumentKeeper extends Emitter<Events> {
   get connection(): DocumentStatus["connection"] {
     if (this.#isFinal) return "stopped";
     if (this.#link?.isLive) return "live";
+    if (this.#link?.isDraining) return "draining";
     if (!this.#isLoaded || this.#link?.isOpen) return "connecting";
     return this.#peers?.reach === "carries" ? "peer" : "feed";
   }
@@ -387,10 +387,7 @@ export class DocumentKeeper extends Emitter<Events> {
     if (!this.#ending.signal.aborted) this.#tellPeers();
     const { status } = this;
     if (status.save === "saved" && this.#isOnDevice && !this.#isFinal) this.#mark(false);
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
+    this.tell(status);
   }
 }
 

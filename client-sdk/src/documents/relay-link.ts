@@ -46,6 +46,11 @@ export class RelayLink {
     return this.#live !== null;
   }
 
+  /** The relay restarts, and is expected back within seconds. */
+  get isDraining(): boolean {
+    return this.#provider?.status.connection === "draining";
+  }
+
   get isSaved(): boolean {
     return this.isLive && this.#provider?.status.save === "saved";
   }

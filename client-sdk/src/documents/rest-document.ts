@@ -1,7 +1,7 @@
 // A document over REST (L4): what the server has and this copy lacks, and the other way round.
 import * as Y from "yjs";
 import type { Api } from "../api/api.ts";
-import { ProblemError, UnreachableError } from "../api/problem.ts";
+import { ProblemError, notTheApi } from "../api/problem.ts";
 import type { Write } from "../ops/merge.ts";
 
 export interface ServerCopy {
@@ -20,7 +20,7 @@ export async function readDocument(api: Api, path: string, vector: Uint8Array | 
     const { bytes, headers, status } = await api.call("readDocument", { path, query, headers: { Accept: "application/octet-stream" } }, { signal, tries: Infinity });
     const clock = /^(?:W\/)?"(\d+)"$/.exec(headers.get("etag") ?? "")?.[1];
     const epoch = headers.get("yrelay-epoch");
-    if (clock === undefined || epoch === null) throw new UnreachableError("The answer has no clock and epoch of a document; is `api` the API's address?", status);
+    if (clock === undefined || epoch === null) throw notTheApi("The answer has no clock and epoch of a document", status);
     return { update: bytes, clock: Number(clock), epoch: Number(epoch) };
   } catch (error) {
     if (error instanceof ProblemError && error.code === "node_not_found") return null;

@@ -7,8 +7,11 @@ import type { RecoveryCopy } from "../sync-provider.ts";
  */
 export type SaveLevel = "local" | "pending" | "relayed" | "saved";
 
-/** `feed`: by REST and the change feed, without a socket. `live`: over a relay. `peer`: from browser to browser. */
-export type DocumentConnection = "connecting" | "feed" | "live" | "peer" | "stopped";
+/**
+ * `feed`: by REST and the change feed, without a socket. `live`: over a relay. `draining`: by REST, until a relay
+ * that restarts is back. `peer`: from browser to browser.
+ */
+export type DocumentConnection = "connecting" | "draining" | "feed" | "live" | "peer" | "stopped";
 
 export interface DocumentStatus {
   readonly connection: DocumentConnection;

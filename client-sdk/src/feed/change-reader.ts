@@ -6,7 +6,7 @@ import { feedOf } from "./change-feed.ts";
 import type { ChangeFeed, Listener } from "./change-feed.ts";
 import type { Wanted } from "./change-filter.ts";
 import { PAGE_LIMIT } from "../api/limits.ts";
-import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
+import { AgentClosedError, ProblemError, notTheApi } from "../api/problem.ts";
 import { isClock, parseChange } from "./recent-changes.ts";
 import type { Change, ChangeList, FeedItem, Reset, Workspace } from "../api/types.ts";
 
@@ -153,7 +153,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
 
   #take(entry: unknown): Change | null {
     const change = parseChange(entry);
-    if (change === null || change.clock !== (this.#cursor ?? 0) + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
+    if (change === null || change.clock !== (this.#cursor ?? 0) + 1) throw notTheApi("The log has a gap", 200);
     this.#cursor = change.clock;
     return this.#options.wanted(change) ? change : null;
   }

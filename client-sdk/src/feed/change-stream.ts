@@ -67,11 +67,15 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
     this.#unwatch();
   }
 
-  /** Ends it; the shared stream ends with its last user. */
-  close(): void {
+  /** Ends it until the next `start`; the shared stream ends with its last user, and at once. */
+  release(): void {
     this.stop();
-    this.#owner.isClosed = true;
     leaveFeed(this.#api);
+  }
+
+  close(): void {
+    this.#owner.isClosed = true;
+    this.release();
   }
 
   #show(): void {

@@ -67,7 +67,7 @@ export class Presence extends Emitter<PresenceEvents> {
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
       if (change === "hidden") this.#rest();
-      else if (change !== "offline") this.#refresh(FRESH_MS.focus);
+      else if (change !== "offline" && change !== "stored") this.#refresh(FRESH_MS.focus);
     });
     if (this.#state !== null) this.#refresh(0);
   }

@@ -8,7 +8,7 @@ import { unlessAborted } from "../api/deadline.ts";
 import { Emitter } from "../emitter.ts";
 import { TokenRefusedError } from "../token-source.ts";
 import { Coalescer } from "./coalescer.ts";
-import type { CoalescerTimes } from "./coalescer.ts";
+import type { CoalescerTimes, Due } from "./coalescer.ts";
 import type { Write } from "./merge.ts";
 import type { Outbox, OutboxEntry } from "./outbox.ts";
 import type { Sender, WriteReceipt } from "./sender.ts";
@@ -183,11 +183,10 @@ export class Ops extends Emitter<OpsEvents> {
     if (next !== null) this.#timer = environment.setTimeout(() => this.#run(), Math.max(0, next - now));
   }
 
-  async #send(surface: string): Promise<void> {
+  async #send(surface: Due): Promise<void> {
     const { environment, outbox, send } = this.#options;
-    const entry = outbox.first(surface);
+    const entry = outbox.take(surface);
     if (entry === undefined) return this.#coalescer.handleDone(surface, false, environment.now());
-    outbox.seal(entry.key);
     const answer = await send(entry, { keepalive: this.#isHiding });
     if (!("error" in answer)) this.#done(entry, answer);
     else if (answer.passes) this.#failed(surface, answer);

@@ -2,6 +2,7 @@
 // in the account's database if this tab keeps it, so that a page that dies loses none. An idempotency
 // key is made once, with its entry; an entry that may have been sent does not change any more.
 import type { Database, Transaction } from "../database.ts";
+import type { Coalesced, Due } from "./coalescer.ts";
 import { mergeWrites } from "./merge.ts";
 import type { Write } from "./merge.ts";
 
@@ -101,10 +102,12 @@ export class Outbox {
     return entry.key;
   }
 
-  /** It is about to be sent: from now on it stays as it is. */
-  seal(key: string): void {
-    const slot = this.#slots.find(({ entry }) => entry.key === key);
-    if (slot !== undefined) slot.isSealed = true;
+  /** The oldest entry of a surface that is due, to be sent: from now on it stays as it is. */
+  take(surface: Due): Coalesced<OutboxEntry> | undefined {
+    const slot = this.#slots.find(({ entry }) => entry.surface === surface);
+    if (slot === undefined) return undefined;
+    slot.isSealed = true;
+    return slot.entry as Coalesced<OutboxEntry>;
   }
 
   /** It was answered, for better or worse. */

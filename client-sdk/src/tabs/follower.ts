@@ -29,6 +29,8 @@ export class LeaderCalls {
   /** Calls of others that are being worked on: asked again, they are not done twice. */
   readonly #working = new Set<string>();
   readonly #ends: (() => void)[];
+  /** Why no more is asked over this channel. */
+  #end: { readonly reason: unknown } | null = null;
 
   constructor(parts: { environment: PageEnvironment; channel: TabChannel; election: Election }, handle: Handler) {
     this.#environment = parts.environment;
@@ -44,6 +46,7 @@ export class LeaderCalls {
 
   /** Resolves with the leader's answer, whichever tab leads then. */
   call(method: string, payload: unknown): Promise<unknown> {
+    if (this.#end !== null) return Promise.reject(this.#end.reason);
     if (this.#election.role === "leader") return this.#handle(method, payload, this.#channel.tab);
     return new Promise((settle, reject) => {
       const id = this.#environment.uuid();
@@ -53,6 +56,7 @@ export class LeaderCalls {
   }
 
   close(reason: unknown): void {
+    this.#end = { reason };
     for (const end of this.#ends) end();
     for (const { reject, timer } of this.#calls.values()) {
       this.#environment.clearTimeout(timer);
