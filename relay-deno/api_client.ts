@@ -21,7 +21,7 @@ export interface Answer {
 
 /** What a call consists of. */
 export interface Call {
-  readonly method: "GET" | "POST";
+  readonly method: "DELETE" | "GET" | "POST" | "PUT";
   /** Below the API's address, encoded. */
   readonly path: string;
   readonly headers?: Record<string, string>;

@@ -103,7 +103,7 @@ export class Handler {
       Metrics.count(this.#parts.metrics.rejected, JSON.parse(body).code);
       return new Response(body, { status: admission.status, headers: pairs(admission.headers) });
     }
-    const { workspace, echo } = admission;
+    const { workspace, echo, person, expiresAt } = admission;
     const state = host.isKnown(workspace) ? "there" : await this.#lookUp(workspace);
     const refused = this.#refusal(workspace, session, state) ?? this.#badHandshake(request);
     if (refused) return refused;
@@ -115,7 +115,7 @@ export class Handler {
     }
     // Not by the option `protocol`, which finds it only in a list with one space after each comma.
     if (echo !== undefined) upgrade.response.headers.set("sec-websocket-protocol", echo);
-    host.take(upgrade.socket, workspace, session, state === "there");
+    host.take(upgrade.socket, workspace, { session, person, expiresAt }, state === "there");
     return upgrade.response;
   }
 

@@ -52,6 +52,18 @@ export const ALONE_AFTER = 2_000;
 /** How long an upgrade waits to learn whether the workspace is there, in ms. */
 export const LOOKUP_DEADLINE = 2_000;
 
+/** How long a person's presence counts without another word, in ms: the longest that the API takes. */
+export const PRESENCE_ROW = 300_000;
+
+/** How long before its end it is renewed, in ms: time for some tries. */
+export const PRESENCE_RENEW = 30_000;
+
+/** How long a person without a socket is still here, in ms: a reload, or a fresh token, is no leave. */
+export const PRESENCE_LINGER = 2_000;
+
+/** Delays between two tries to tell of a person, in ms, before jitter. */
+export const PRESENCE_RETRY = { min: 1_000, max: 30_000 };
+
 /** How long a stream of the feed may be silent, in ms. Comments come every 25 s. */
 export const FEED_SILENCE = 60_000;
 

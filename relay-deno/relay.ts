@@ -13,6 +13,7 @@ import { ALONE_AFTER, SPOOL_RETRY } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import { LoopDelay, Metrics, renderMetrics } from "./metrics.ts";
 import { Parting } from "./parting.ts";
+import { People } from "./people.ts";
 import { RoomHost } from "./room_host.ts";
 import { Spool } from "./spool.ts";
 import { SpoolDrain } from "./spool_drain.ts";
@@ -48,12 +49,18 @@ export async function startRelay(
     log,
   );
   const parting = new Parting(metrics);
+  const people = new People({
+    session: config.label,
+    present: storage.present.bind(storage),
+    absent: storage.absent.bind(storage),
+  });
   const spooling = new Spooling(config.spoolDir, storage, metrics, log);
   const host = new RoomHost({
     storage,
     parting,
     metrics,
     log,
+    people,
     coreConfig,
     maxFrameBytes: config.maxFrameBytes,
     run: spooling.run,
@@ -94,6 +101,7 @@ export async function startRelay(
   const stop = async () => {
     spooling.giveUp();
     loop.stop();
+    people.stop();
     await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
   };
   return { port: server.addr.port, metrics, leave, stop, flushSpool: () => void host.spool?.flush() };

@@ -14,6 +14,7 @@ import { MAX_TIMER, QUEUED_WORTH_TELLING } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Parting } from "./parting.ts";
+import type { People } from "./people.ts";
 import type { Spool, SpoolSource } from "./spool.ts";
 import type { Storage, StoreError } from "./storage.ts";
 
@@ -23,6 +24,8 @@ export interface RoomParts {
   readonly parting: Parting;
   readonly metrics: Metrics;
   readonly log: Log;
+  /** Who is told of the people on sockets. */
+  readonly people?: People;
   /** The core's configuration, as JSON. */
   readonly coreConfig: string;
   readonly maxFrameBytes: number;
@@ -30,6 +33,16 @@ export interface RoomParts {
   readonly run: string;
   /** Makes a core; a test makes one that fails. */
   readonly makeCore?: (config: string) => Core;
+}
+
+/** Who connects. */
+export interface Visitor {
+  /** The core's session, as JSON. */
+  readonly session: string;
+  /** Who it is, of a person; services are no presence. */
+  readonly person: string | undefined;
+  /** When its token ends, in ms. */
+  readonly expiresAt: number;
 }
 
 /** Whom a room tells that it is over. */
@@ -54,6 +67,8 @@ export class Room implements SpoolSource {
   readonly #spool: Spool | undefined;
   readonly #owner: RoomOwner;
   readonly #sockets = new Map<number, WebSocket>();
+  /** What tells of each person on a socket that it is gone. */
+  readonly #leaves = new Map<number, () => void>();
   #feed: Feed | undefined;
   #timer: { id: ReturnType<typeof setTimeout>; at: number } | undefined;
   #isOver = false;
@@ -84,12 +99,16 @@ export class Room implements SpoolSource {
   }
 
   /** Lets an open socket in. */
-  enter(session: string, socket: WebSocket): void {
+  enter({ session, person, expiresAt }: Visitor, socket: WebSocket): void {
     const refusal = this.refuses(session);
     if (refusal !== undefined) return this.#parts.parting.part(socket, this.workspace, TRY_LATER, refusal);
     this.#run((core, now) => {
       const id = core.open(session, now);
       this.#sockets.set(id, socket);
+      const leave = person === undefined
+        ? undefined
+        : this.#parts.people?.enter(this.workspace, person, expiresAt);
+      if (leave) this.#leaves.set(id, leave);
       socket.addEventListener("message", ({ data }) => this.#receive(id, socket, data));
       socket.addEventListener("close", () => this.#leave(id, socket));
     });
@@ -142,8 +161,14 @@ export class Room implements SpoolSource {
   /** A close may be told twice, and after the room closed the socket itself. */
   #leave(id: number, socket: WebSocket): void {
     if (this.#sockets.get(id) !== socket) return;
-    this.#sockets.delete(id);
+    this.#forget(id);
     this.#run((core, now) => core.close(id, now));
+  }
+
+  #forget(id: number): void {
+    this.#sockets.delete(id);
+    this.#leaves.get(id)?.();
+    this.#leaves.delete(id);
   }
 
   /** `#run` for the event that there are most of: it makes no closure. */
@@ -244,7 +269,7 @@ export class Room implements SpoolSource {
 
   #dismiss(id: number, code: number, reason: string): void {
     const socket = this.#sockets.get(id);
-    this.#sockets.delete(id);
+    this.#forget(id);
     if (socket) this.#parts.parting.part(socket, this.workspace, code, reason);
   }
 

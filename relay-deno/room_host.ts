@@ -8,7 +8,7 @@
 import { Action, Core } from "./core.ts";
 import { MAX_PARTING, MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS, OPEN_DEADLINE } from "./limits.ts";
 import { messageOf } from "./log.ts";
-import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER } from "./room.ts";
+import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER, type Visitor } from "./room.ts";
 import type { Spool } from "./spool.ts";
 
 /** Why nobody new is let in. */
@@ -88,7 +88,7 @@ export class RoomHost implements RoomOwner {
   }
 
   /** Takes a socket whose upgrade is under way. */
-  take(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
+  take(socket: WebSocket, workspace: string, visitor: Visitor, isKnown: boolean): void {
     let isCounted = false;
     const count = (isHere: boolean) => {
       // A close may come twice.
@@ -102,7 +102,7 @@ export class RoomHost implements RoomOwner {
     socket.addEventListener("open", () => {
       clearTimeout(limit);
       count(true);
-      this.#admit(socket, workspace, session, isKnown);
+      this.#admit(socket, workspace, visitor, isKnown);
     });
   }
 
@@ -156,13 +156,13 @@ export class RoomHost implements RoomOwner {
     if (cause !== undefined) this.#parts.onBroken(cause);
   }
 
-  #admit(socket: WebSocket, workspace: string, session: string, isKnown: boolean): void {
+  #admit(socket: WebSocket, workspace: string, visitor: Visitor, isKnown: boolean): void {
     const { parting } = this.#parts;
     if (this.isDraining) return parting.part(socket, workspace, RESTART, "the relay restarts; connect again");
     const room = this.#room(workspace);
     if (!room) return parting.part(socket, workspace, TRY_LATER, "the relay has no place left");
     room.isKnown ||= isKnown;
-    room.enter(session, socket);
+    room.enter(visitor, socket);
   }
 
   #room(workspace: string): Room | undefined {

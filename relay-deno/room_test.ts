@@ -1,6 +1,17 @@
 import assert from "node:assert/strict";
-import { emptyApi, hex, HI, problem, STEP_1, until, withRelay } from "./_test_support.ts";
+import {
+  emptyApi,
+  hex,
+  HI,
+  problem,
+  scopeToken,
+  STEP_1,
+  TestClient,
+  until,
+  withRelay,
+} from "./_test_support.ts";
 import { Core } from "./core.ts";
+import { People } from "./people.ts";
 
 /** A frame that makes the core below trap; to the real one it is of an unknown type. */
 const BOMB = hex("7f");
@@ -118,5 +129,65 @@ Deno.test("D1 a flush that fails is tried again under the same key and makes one
     await until(() => keys.length === 3, "it is tried again");
     await until(() => host.unsavedRooms === 0, "it is saved");
     assert.deepEqual([new Set(keys).size, metrics.flushErrors], [1, 2]);
+  });
+});
+
+Deno.test("A.13 what the API did not confirm is no receipt, however it fails to", async () => {
+  const cut = () => new Response(new ReadableStream({ start: (stream) => stream.error(new Error("cut")) }));
+  const unknown: (() => Response)[] = [
+    () => problem(503, "storage_unavailable"),
+    () => problem(500, "internal"),
+    () => new Response("a page of something in between", { status: 502 }),
+    () => new Response("not JSON", { status: 201 }),
+    () => Response.json({ clock: "1" }, { status: 201 }),
+    cut,
+  ];
+  let tries = 0;
+  const api = (request: Request) => {
+    if (request.method !== "POST") return emptyApi(request);
+    tries += 1;
+    return unknown[tries - 1]?.() ?? emptyApi(request);
+  };
+  const coreConfig = JSON.stringify({ followsFeed: true, flushAfter: 20, retryMin: 10, retryMax: 20 });
+  await withRelay({ api, host: { coreConfig } }, async ({ connect, host }) => {
+    const client = await connect("w");
+    const texts = (type: string) =>
+      client.frames.filter((frame) => frame.includes(`"type":"${type}"`)).length;
+    client.send(STEP_1);
+    client.send(HI);
+    client.send('{"type":"flush","id":1}');
+    await until(() => texts("flush_failed") === 1, "the failure is told");
+    await until(() => tries === unknown.length, "each way to fail");
+    assert.equal(texts("receipt"), 0);
+    await until(() => host.unsavedRooms === 0, "it is saved");
+    client.send('{"type":"flush","id":2}');
+    await until(() => texts("receipt") === 1, "a receipt for what is confirmed");
+    assert.equal(tries, unknown.length + 1);
+  });
+});
+
+Deno.test("S3 people on sockets are told of, services are not, and each that goes is told once", async () => {
+  const calls: string[] = [];
+  const people = new People({
+    session: "deno",
+    present: ({ sub }) => Promise.resolve(calls.push(`here ${sub}`)).then(() => "said"),
+    absent: ({ sub }) => Promise.resolve(calls.push(`gone ${sub}`)).then(() => "said"),
+    delays: { linger: 1 },
+  });
+  const open = async (port: number, changes: Record<string, unknown>) =>
+    await TestClient.open(`ws://127.0.0.1:${port}/ws/w/d?token=${await scopeToken("w", changes)}`);
+  await withRelay({ makeCore, host: { people } }, async ({ port, host }) => {
+    const [tab, other, bob] = [await open(port, {}), await open(port, {}), await open(port, { sub: "bob" })];
+    const importer = await open(port, { sub: "importer", kind: "service" });
+    await until(() => calls.length === 2, "both people");
+    await tab.close();
+    await importer.close();
+    await bob.close();
+    await until(() => people.count === 1, "bob is gone");
+    // A trap sends everybody away.
+    other.send(BOMB);
+    await until(() => host.count === 0 && people.count === 0, "everybody is gone");
+    await other.close();
+    assert.deepEqual(calls, ["here ann", "here bob", "gone bob", "gone ann"]);
   });
 });

@@ -41,6 +41,17 @@ export interface Append {
   readonly key: string;
 }
 
+/** A person on a socket of this relay. */
+export interface Present {
+  readonly workspace: string;
+  readonly sub: string;
+  /** Names the relay in the person's row. */
+  readonly session: string;
+}
+
+/** Whether something was said: for good, not at all, or nobody knows. */
+export type Said = "said" | "refused" | "unknown";
+
 /** Whether a workspace is there, as far as the API says in time. */
 export type WorkspaceState = "there" | "missing" | "deleted" | "unknown";
 
@@ -117,6 +128,37 @@ export class Storage {
       body: update,
       deadline: STORAGE_DEADLINE,
     });
+  }
+
+  /** Says that a person is here, for so many seconds. */
+  async present({ workspace, sub, session }: Present, ttl: number): Promise<Said> {
+    const answer = await this.#api.call({
+      method: "PUT",
+      path: `${workspacePath(workspace)}/presence`,
+      headers: { "content-type": "application/json", "yrelay-author": encodeURIComponent(sub) },
+      body: new TextEncoder().encode(JSON.stringify({ session, ttl })),
+      deadline: LOOKUP_DEADLINE,
+    });
+    return this.#said(answer);
+  }
+
+  /** Says that a person is not here any more. */
+  async absent({ workspace, sub, session }: Present): Promise<Said> {
+    const answer = await this.#api.call({
+      method: "DELETE",
+      path: `${workspacePath(workspace)}/presence?session=${encodeURIComponent(session)}`,
+      headers: { "yrelay-author": encodeURIComponent(sub) },
+      deadline: LOOKUP_DEADLINE,
+    });
+    return this.#said(answer);
+  }
+
+  /** An API that does not know of persons on sockets answers with a list: it was told something else. */
+  #said(answer: Answer | undefined): Said {
+    if (answer?.status === 204) return "said";
+    this.#failed("presence", answer);
+    const mayPass = answer === undefined || answer.status === 429 || answer.status >= 500;
+    return mayPass ? "unknown" : "refused";
   }
 
   /** Opens the workspace's change stream after a clock, or from now on. */

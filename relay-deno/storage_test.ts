@@ -195,3 +195,36 @@ Deno.test("no more calls run at once than the limit, and one that waits too long
   }, 2);
   assert.equal(most, 2);
 });
+
+Deno.test("presence is said for a person, and only the API's own 204 means that it was", async () => {
+  const seen: string[] = [];
+  const answers = [
+    () => new Response(null, { status: 204 }),
+    () => new Response(null, { status: 204 }),
+    // A Worker that does not know of people on sockets took it for a session of the relay itself.
+    () => Response.json({ presence: [] }),
+    () => problem(403, "forbidden"),
+    () => problem(429, "rate_limited"),
+    () => problem(503, "storage_unavailable"),
+  ];
+  const answer = async (request: Request) => {
+    const { pathname, search } = new URL(request.url);
+    seen.push(
+      `${request.method} ${pathname}${search} ${request.headers.get("yrelay-author")} ${await request
+        .text()}`,
+    );
+    return (answers.shift() ?? (() => problem(500, "internal")))();
+  };
+  const who = { workspace: "w", sub: "ann é", session: "deno" };
+  await withApi(answer, async ({ storage, metrics }) => {
+    assert.deepEqual([await storage.present(who, 300), await storage.absent(who)], ["said", "said"]);
+    const said = [];
+    for (let call = 0; call < 5; call += 1) said.push(await storage.present(who, 300));
+    assert.deepEqual(said, ["refused", "refused", "unknown", "unknown", "unknown"]);
+    assert.equal(metrics.apiErrors.get("presence"), 5);
+  });
+  assert.deepEqual(seen.slice(0, 2), [
+    'PUT /api/workspaces/w/presence ann%20%C3%A9 {"session":"deno","ttl":300}',
+    "DELETE /api/workspaces/w/presence?session=deno ann%20%C3%A9 ",
+  ]);
+});

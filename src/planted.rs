@@ -20,13 +20,15 @@ pub enum Bug {
     LostTailOnFlushFailure,
     /// A receipt is given for what was received (W8).
     ReceiptBeforeCommit,
+    /// A request that is found under its key is answered, and the room is not told (R3).
+    SilentReplay,
     /// A connection that does not keep up stays open and misses what comes next (W9).
     UpdateDroppedOnSlowConsumer,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AwarenessRemovalOfOthers,
         Self::CheckpointWithoutEpochCheck,
         Self::ClockReuseAfterSweep,
@@ -34,6 +36,7 @@ impl Bug {
         Self::DoubleApplyOnRetry,
         Self::LostTailOnFlushFailure,
         Self::ReceiptBeforeCommit,
+        Self::SilentReplay,
         Self::UpdateDroppedOnSlowConsumer,
     ];
 }

@@ -9,7 +9,7 @@ use crate::d1::WORKSPACE;
 use crate::document::checkpoint;
 use crate::edge::clock;
 use crate::edge::compaction::{self, is_worthwhile};
-use crate::edge::db::documents::{Append, AppendedUpdate};
+use crate::edge::db::documents::Append;
 use crate::edge::db::log::{Entry, Guard, Replay};
 use crate::edge::db::nodes::{NodeOp, Write};
 use crate::edge::db::{Db, DbError};
@@ -80,6 +80,7 @@ pub async fn answer(bus: Rc<Bus>, request: Request) -> Response {
     call.unwrap_or_else(|error| match error {
         DbError::NoWorkspace => Response::problem(404, "workspace_not_found"),
         DbError::TooLarge => Response::problem(413, "payload_too_large"),
+        DbError::Permanent(_) => Response::problem(500, "internal"),
         _ => Response::problem(503, "storage_unavailable"),
     })
 }
@@ -150,7 +151,7 @@ impl Handler<'_> {
 
     /// `edge::documents::append` and `edge::edits::replace_document`.
     async fn append(&self, append: Append<'_>) -> Result<Response, DbError> {
-        let saved = match self.stored(&append).await {
+        let saved = match compaction::append(&self.keyed(), &append).await {
             Ok(saved) => saved,
             Err(DbError::Duplicate | DbError::Precondition) => {
                 let Some(first) = self.replay().await? else {
@@ -168,25 +169,11 @@ impl Handler<'_> {
             true => ChangeKind::Replace,
             false => ChangeKind::Update,
         };
-        self.announce(saved.clock, kind, append.path, saved.live_until);
+        self.announce(vec![self.change(saved.clock, kind, append.path)], saved.live_until);
         if is_worthwhile(saved.parts) {
             self.compact_later(append.path);
         }
         Ok(Response { epoch: Some(saved.epoch), missed: saved.missed, ..Response::ok(saved.clock) })
-    }
-
-    /// `edge::nodes::retried`: again, under a key, if it is open whether it was carried out (R2).
-    async fn stored(&self, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
-        let mut attempt = 1;
-        loop {
-            match compaction::append(self.db, append).await {
-                Err(DbError::Unavailable(_)) if self.key.is_some() && attempt < MAX_ATTEMPTS => {
-                    self.back_off(attempt).await;
-                    attempt += 1;
-                }
-                result => return result,
-            }
-        }
     }
 
     /// `edge::nodes::write`.
@@ -201,20 +188,10 @@ impl Handler<'_> {
             Entry { workspace: WORKSPACE, kind, path, actor: self.actor, at, op: self.op(), vector: None };
         let op = NodeOp::new(entry, Guard::of(precondition).into_iter().collect(), write);
         let kind = op.entry.kind;
-        let mut attempt = 1;
-        let result = loop {
-            match self.db.mutate(WORKSPACE, std::slice::from_ref(&op)).await {
-                Err(DbError::Unavailable(_)) if self.key.is_some() && attempt < MAX_ATTEMPTS => {
-                    self.back_off(attempt).await;
-                    attempt += 1;
-                }
-                result => break result,
-            }
-        };
-        match result {
+        match self.keyed().mutate(WORKSPACE, std::slice::from_ref(&op)).await {
             Ok(committed) => {
                 let clock = committed.appended.first().map_or(0, |appended| appended.clock);
-                self.announce(clock, kind, path, committed.live_until);
+                self.announce(vec![self.change(clock, kind, path)], committed.live_until);
                 Ok(Response::ok(clock))
             }
             Err(DbError::Duplicate | DbError::Precondition) => match self.replay().await? {
@@ -249,23 +226,30 @@ impl Handler<'_> {
         }
     }
 
+    /// `edge::nodes::replay`: the room is told again.
     async fn replay(&self) -> Result<Option<Replay>, DbError> {
-        match &self.key {
-            Some(key) => self.db.replay(WORKSPACE, key).await,
-            None => Ok(None),
+        let Some(key) = &self.key else { return Ok(None) };
+        let found = self.db.replay(WORKSPACE, key, 1).await?;
+        if let Some(first) = found.as_ref().filter(|first| first.op_hash == self.hash) {
+            self.announce(first.changes.clone(), first.live_until);
         }
+        Ok(found)
     }
 
-    async fn back_off(&self, attempt: u32) {
-        self.bus.ask(|waiter| Ask::Sleep(50 << attempt, waiter)).await;
+    fn keyed(&self) -> Db {
+        self.db.keyed(self.key.is_some())
+    }
+
+    fn change(&self, clock: u64, kind: ChangeKind, path: &str) -> Change {
+        Change { clock, kind, path: path.to_owned(), actor: self.actor.to_owned(), at: clock::now() }
     }
 
     /// `edge::notify::notify`.
-    fn announce(&self, clock: u64, kind: ChangeKind, path: &str, live_until: u64) {
-        let at = clock::now();
-        if live_until > at {
-            let change = Change { clock, kind, path: path.to_owned(), actor: self.actor.to_owned(), at };
-            self.bus.say(Ask::Tell(change, live_until));
+    fn announce(&self, changes: Vec<Change>, live_until: u64) {
+        if live_until > clock::now() {
+            for change in changes {
+                self.bus.say(Ask::Tell(change, live_until));
+            }
         }
     }
 
@@ -278,6 +262,3 @@ impl Handler<'_> {
         self.bus.say(Ask::Spawn(Owner::Worker, Box::pin(work)));
     }
 }
-
-/// As `edge::nodes::MAX_ATTEMPTS`.
-const MAX_ATTEMPTS: u32 = 3;

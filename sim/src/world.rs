@@ -7,6 +7,7 @@ use crate::bus::{Answer, Ask, Bus, Owner, TaskId, Waiter, Work};
 use crate::checks::{Ledger, Violation};
 use crate::d1::{D1, Results, Sql};
 use crate::edge::clock;
+use crate::edge::db::NO_ANSWER;
 use crate::loud;
 use crate::network::{Connection, ConnectionId, Data, Relay};
 use crate::people::agent::Notes;
@@ -280,9 +281,15 @@ impl World {
         let (arrives, gives_up) = (self.now + self.delay() / 2, self.now + D1_DEADLINE_MS);
         let Faults { d1_before, d1_after, d1_stall, .. } = self.faults;
         if self.random.percent(d1_before) {
-            self.at(arrives, Event::Answer(waiter, Err("D1_ERROR: overloaded".to_owned())));
+            self.at(
+                arrives,
+                Event::Answer(
+                    waiter,
+                    Err("D1_ERROR: D1 DB is overloaded. Requests queued for too long.".to_owned()),
+                ),
+            );
         } else if self.random.percent(d1_stall) {
-            self.at(gives_up, Event::Answer(waiter, Err("D1 did not answer in time".to_owned())));
+            self.at(gives_up, Event::Answer(waiter, Err(NO_ANSWER.to_owned())));
             if self.random.percent(70) {
                 let late = self.now + self.random.below(2 * D1_DEADLINE_MS);
                 self.at(late, Event::Execute(batch, None, false));
@@ -369,7 +376,7 @@ impl World {
             self.ledger.count("changes");
         }
         if let Some(waiter) = waiter {
-            let result = if fails { Err("D1_ERROR: network connection lost".to_owned()) } else { result };
+            let result = if fails { Err("D1_ERROR: Network connection lost.".to_owned()) } else { result };
             let at = self.now + self.delay() / 2;
             self.at(at, Event::Answer(waiter, result));
         }

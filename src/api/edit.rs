@@ -3,11 +3,10 @@
 use base64ct::{Base64UrlUnpadded, Encoding};
 use serde_json::{Map, Value};
 
-use super::json::{parse_json, parse_object};
+use super::json::{parse_json, parse_object, whole};
 use super::limits::{MAX_OPS, MAX_ROOT_BYTES, MAX_ROOTS};
 use super::op::{bad, take, take_text};
 use super::problem::{Problem, ProblemCode};
-use super::query::MAX_SAFE_INTEGER;
 use crate::document::edit::{
     AnyValue, Attributes, Edit, EditError, Inserted, Pointer, Quote, Refusal, RootContent, Spot,
 };
@@ -204,9 +203,7 @@ fn take_value(fields: &mut Map<String, Value>) -> Result<AnyValue, Problem> {
 fn parse_base(value: Value) -> Result<Base, Problem> {
     let wrong = || bad("`base` is a clock, or a Yjs state vector in base64url.");
     match value {
-        Value::Number(number) => {
-            number.as_u64().filter(|clock| *clock <= MAX_SAFE_INTEGER).map(Base::Clock).ok_or_else(wrong)
-        }
+        Value::Number(_) => whole(&value).map(Base::Clock).ok_or_else(wrong),
         Value::String(text) => {
             let vector = Base64UrlUnpadded::decode_vec(text.trim_end_matches('=')).map_err(|_| wrong())?;
             validate_state_vector(&vector).map_err(|_| wrong())?;
@@ -235,7 +232,7 @@ fn check_root(name: &str) -> Result<(), Problem> {
 }
 
 fn number(value: &Value) -> Option<u32> {
-    value.as_u64().and_then(|number| u32::try_from(number).ok())
+    whole(value).and_then(|number| u32::try_from(number).ok())
 }
 
 /// A message of the core as a detail: a capital letter and a full stop.

@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::json::{parse_json, parse_object};
+use super::json::{parse_json, parse_object, whole};
 use super::limits::MAX_OPS;
 use super::path::NodePath;
 use super::precondition::Precondition;
 use super::problem::{Problem, ProblemCode};
-use super::query::MAX_SAFE_INTEGER;
 use crate::protocol::change::ChangeKind;
 
 /// One wish about one record. It becomes a change once it is committed.
@@ -105,11 +104,9 @@ fn take_precondition(fields: &mut Map<String, Value>) -> Result<Precondition, Pr
         (None, None) => Ok(Precondition::None),
         (None, Some(Value::String(star))) if star == "*" => Ok(Precondition::IfNoneMatch),
         (Some(Value::String(star)), None) if star == "*" => Ok(Precondition::Exists),
-        (Some(value), None) => value
-            .as_u64()
-            .filter(|clock| *clock <= MAX_SAFE_INTEGER)
-            .map(Precondition::IfMatch)
-            .ok_or_else(|| bad("`ifMatch` is a clock or `*`.")),
+        (Some(value), None) => {
+            whole(&value).map(Precondition::IfMatch).ok_or_else(|| bad("`ifMatch` is a clock or `*`."))
+        }
         (None, Some(_)) => Err(bad("`ifNoneMatch` can only be `*`.")),
         (Some(_), Some(_)) => Err(bad("Give `ifMatch` or `ifNoneMatch`, not both.")),
     }

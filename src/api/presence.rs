@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::auth::Actor;
-use super::json::parse_object;
+use super::json::{parse_object, whole};
 use super::limits::{DEFAULT_PRESENCE_SECONDS, MAX_PRESENCE_SECONDS, MAX_PRESENCE_STATE_BYTES};
 use super::limits::{MAX_SESSION_BYTES, MIN_PRESENCE_SECONDS};
 use super::problem::{Problem, ProblemCode};
@@ -34,8 +34,7 @@ pub fn parse_presence(body: &[u8]) -> Result<PresenceRequest, Problem> {
     let session = parse_session(fields.get("session").and_then(Value::as_str))?.to_owned();
     let seconds = match fields.get("ttl") {
         None => DEFAULT_PRESENCE_SECONDS,
-        Some(ttl) => ttl
-            .as_u64()
+        Some(ttl) => whole(ttl)
             .filter(|seconds| (MIN_PRESENCE_SECONDS..=MAX_PRESENCE_SECONDS).contains(seconds))
             .ok_or_else(|| bad("`ttl` is a whole number of seconds from 60 to 300."))?,
     };
@@ -63,6 +62,13 @@ pub fn parse_session(text: Option<&str>) -> Result<&str, Problem> {
     .ok_or_else(|| bad("`session` is 1 to 64 visible ASCII characters."))
 }
 
+/// The name under which the session of a relay is stored, that says of a person to be on a socket of it. No
+/// client can choose it: it has a space.
+#[must_use]
+pub fn socket_session(session: &str) -> String {
+    format!("{ON_SOCKET}{session}")
+}
+
 /// A stored row that still counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresenceRow {
@@ -78,8 +84,8 @@ pub struct PresenceRow {
     pub expires_at: Timestamp,
 }
 
-/// The answer to `actor`: the rows, then people who are connected to the room and have no row.
-/// `people` is `None` when a room that should be live did not answer.
+/// The answer to `actor`: the rows of sessions, then people who have none and are connected, to the room or
+/// to a relay that says so. `people` is `None` when a room that should be live did not answer.
 #[must_use]
 pub fn list_presence(
     rows: Vec<PresenceRow>,
@@ -89,6 +95,8 @@ pub fn list_presence(
 ) -> PresenceList {
     let complete = people.is_some();
     let mut presence: Vec<PresenceEntry> = Vec::with_capacity(rows.len());
+    let (on_sockets, rows): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|row| row.session.starts_with(ON_SOCKET));
     for row in rows {
         let own = row.sub == actor.sub && row.kind == actor.kind;
         presence.push(PresenceEntry {
@@ -100,7 +108,7 @@ pub fn list_presence(
             expires_at: Some(row.expires_at),
         });
     }
-    for sub in people.into_iter().flatten() {
+    for sub in people.into_iter().flatten().chain(on_sockets.into_iter().map(|row| row.sub)) {
         if !presence.iter().any(|entry| entry.kind == HUMAN && entry.sub == sub) {
             let (session, state, expires_at) = (None, None, None);
             presence.push(PresenceEntry { sub, kind: HUMAN, session, state, expires_at, own: false });
@@ -127,6 +135,9 @@ fn bad(detail: &str) -> Problem {
 }
 
 const HUMAN: &str = ActorKind::Human.as_str();
+
+/// Begins the stored session of a person on a socket.
+const ON_SOCKET: &str = "socket ";
 
 #[cfg(test)]
 mod tests {
@@ -185,6 +196,20 @@ mod tests {
         let large = parse(&state(MAX_PRESENCE_STATE_BYTES + 1)).unwrap_err();
         assert_eq!((large.code, &large.extra["limit"]), (ProblemCode::PayloadTooLarge, &1024.into()));
         assert!(parse_session(None).is_err());
+    }
+
+    #[test]
+    fn a09_who_is_on_a_socket_of_any_relay_is_one_person_without_a_session() {
+        let on_deno = |sub: &str| row(sub, ActorKind::Human, &socket_session("deno"));
+        let rows = vec![on_deno("ann"), row("ann", ActorKind::Human, "tab"), on_deno("bob"), on_deno("cy")];
+        let people = Some(vec!["bob".to_owned(), "dee".to_owned()]);
+        let list = list_presence(rows, people, &actor("ann", ActorKind::Human), Some("tab"));
+        let seen: Vec<_> =
+            list.presence.iter().map(|entry| (entry.sub.as_str(), entry.session.as_deref())).collect();
+        assert_eq!(seen, [("ann", Some("tab")), ("bob", None), ("dee", None), ("cy", None)]);
+        assert_eq!((list.other_humans, list.presence.iter().filter(|entry| entry.own).count()), (3, 1));
+        assert!(list.presence.iter().all(|entry| entry.session.is_some() || entry.expires_at.is_none()));
+        assert!(parse_session(Some(&socket_session("deno"))).is_err(), "no client can say so");
     }
 
     #[test]

@@ -340,7 +340,7 @@ problem_codes! {
         "This actor sends requests faster than the limit.",
         "Wait for `Retry-After` seconds.";
     Internal "internal" 500 "Internal error",
-        "A defect of this server.",
+        "A defect of this server or of its database; its log has the cause. Whether a write happened is not said.",
         "Retry once with the same `Idempotency-Key`, then report it.";
     KeysUnavailable "keys_unavailable" 503 "Keys unavailable",
         "The keys of the issuer of API tokens could not be fetched, so nothing is known about this token.",

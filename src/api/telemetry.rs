@@ -5,11 +5,10 @@
 
 use serde_json::{Map, Value};
 
-use super::json::parse_object;
+use super::json::{parse_object, whole};
 use super::limits::{MAX_TELEMETRY_EVENTS, MAX_TELEMETRY_LABELS, MAX_TELEMETRY_RELAYS};
 use super::path::WorkspaceId;
 use super::problem::{Problem, ProblemCode};
-use super::query::MAX_SAFE_INTEGER;
 use super::resource::{RelayList, RelaySummary};
 use crate::protocol::Timestamp;
 
@@ -85,7 +84,7 @@ fn parse_event(item: &Value) -> Result<TelemetryEvent, Problem> {
     if fields.keys().any(|name| !COMMON.contains(&name.as_str()) && !known.contains(&name.as_str())) {
         return Err(bad("The event has a member that an event of this name does not have."));
     }
-    let at = fields.get("at").and_then(Value::as_u64).filter(|at| *at <= MAX_SAFE_INTEGER);
+    let at = fields.get("at").and_then(whole);
     let at = at.ok_or_else(|| bad("`at` is milliseconds since 1970, a whole number."))?;
     let workspace = match (fields.contains_key("workspace"), text("workspace").map(WorkspaceId::parse)) {
         (false, _) => None,
@@ -198,6 +197,7 @@ const MAX_LABEL_BYTES: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::query::MAX_SAFE_INTEGER;
     use serde_json::json;
 
     fn advance() -> Value {

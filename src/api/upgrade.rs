@@ -5,7 +5,7 @@ use super::credentials::{UpgradeCredentials, upgrade_credentials};
 use super::path::{NodePath, WorkspaceId};
 use super::problem::{Problem, ProblemCode};
 use super::query::Query;
-use super::role::Role;
+use super::role::{ActorKind, Role};
 use super::token::ScopeClaims;
 
 /// The document that binary frames on the workspace channel belong to.
@@ -27,6 +27,8 @@ pub struct Upgrade {
 pub struct Admission {
     /// Who.
     pub sub: String,
+    /// Whether it is a person: services connect as well and are no presence.
+    pub is_person: bool,
     /// Whether it may change documents (A5).
     pub can_write: bool,
     /// When its token ends, in milliseconds since the Unix epoch.
@@ -67,6 +69,7 @@ impl Upgrade {
     pub fn admit(&self, claims: ScopeClaims) -> Result<Admission, Problem> {
         claims.require_workspace(&self.workspace)?;
         Ok(Admission {
+            is_person: claims.kind == ActorKind::Human,
             can_write: claims.role >= Role::Editor,
             expires_at: claims.exp.saturating_mul(1000),
             document: self.document.clone(),
@@ -79,7 +82,6 @@ impl Upgrade {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::role::ActorKind;
     use crate::api::token::Purpose;
 
     fn read(upgrade: Option<&str>, protocols: Option<&str>, query: &str) -> Result<Upgrade, Problem> {
@@ -116,6 +118,7 @@ mod tests {
             admission,
             Admission {
                 sub: "ada".to_owned(),
+                is_person: true,
                 can_write: false,
                 expires_at: 7_000,
                 document: DEFAULT_DOCUMENT.to_owned(),

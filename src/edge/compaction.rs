@@ -28,7 +28,7 @@ pub async fn run(db: &Db, workspace: &str, path: &str) -> Result<(), DbError> {
     let Some(epoch) = stored.epoch else { return Ok(()) };
     let parts: Vec<&[u8]> = stored.updates.iter().map(Vec::as_slice).collect();
     let merged = checkpoint::merge(&parts)
-        .map_err(|error| DbError::Unavailable(format!("stored updates cannot be merged: {error}")))?;
+        .map_err(|error| DbError::Permanent(format!("stored updates cannot be merged: {error}")))?;
     db.compact(&Compaction {
         workspace,
         path,

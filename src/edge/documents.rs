@@ -8,7 +8,7 @@ use super::call::Call;
 use super::compaction::{self, is_worthwhile};
 use super::db::documents::{Append, AppendedUpdate};
 use super::db::{Db, DbError};
-use super::nodes::{replay, retried};
+use super::nodes::replay;
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, headers, op_key, storage};
 use super::workspaces::absent;
@@ -121,7 +121,7 @@ pub async fn append(
         Ok(saved) => saved,
         // The precondition is looked at before the key.
         Err(DbError::Duplicate | DbError::Precondition) => {
-            let first = replay(&db, workspace, op_key.as_deref(), &hash).await?;
+            let first = replay(call, workspace, op_key.as_deref(), &hash, 1).await?;
             let Some(first) = first else { return Err(refused(&db, workspace, path).await) };
             // What was missed then is not known now.
             let missed = since.map(|_| true);
@@ -137,10 +137,9 @@ pub async fn append(
     answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch, missed })
 }
 
-/// Appends an update; again, under a key, if it is open whether it was appended. One function for all
-/// who do that: each copy is some KB of code.
+/// Appends an update. One function for all who do that: each copy is some KB of code.
 pub async fn store(db: &Db, append: &Append<'_>) -> Result<AppendedUpdate, DbError> {
-    retried(append.op.is_some(), || compaction::append(db, append)).await
+    compaction::append(&db.keyed(append.op.is_some()), append).await
 }
 
 /// Tells the room of a document's new change, and has the document compacted if it is worth it.

@@ -175,7 +175,7 @@ impl Edits<'_> {
 
     /// The first answer to the key, if it was used.
     async fn replayed(&self) -> Result<Option<Response>, Problem> {
-        let first = replay(&self.db, self.workspace, self.key.as_deref(), &self.hash).await?;
+        let first = replay(self.call, self.workspace, self.key.as_deref(), &self.hash, 1).await?;
         let Some(Replay { clock, created, epoch, vector, .. }) = first else { return Ok(None) };
         let answer = EditAnswer { clock, epoch, state_vector: vector.unwrap_or_default() };
         let response = edits_answered(created, &answer)?;
@@ -234,7 +234,7 @@ pub async fn replace_document(
             answered(saved.created, &UpdateAnswer { clock: saved.clock, epoch: saved.epoch, missed: None })
         }
         Err(DbError::Duplicate | DbError::Precondition) => {
-            let Some(first) = replay(&db, workspace, key.as_deref(), &hash).await? else {
+            let Some(first) = replay(call, workspace, key.as_deref(), &hash, 1).await? else {
                 return Err(not_replaced(&db, workspace, path, precondition).await);
             };
             let answer = UpdateAnswer { clock: first.clock, epoch: first.clock, missed: None };

@@ -132,7 +132,7 @@ async fn dispatch(call: &Call<'_>, request: &mut Request, route: Route) -> Answe
         Route::DeleteNode(workspace, path) => {
             nodes::write(call, request, &workspace, &path, Verb::Delete).await
         }
-        Route::DeletePresence(workspace) => presence::delete(call, &workspace).await,
+        Route::DeletePresence(workspace) => presence::delete(call, request, &workspace).await,
         Route::DeleteWorkspace(workspace) => workspaces::delete(call, request, &workspace).await,
         Route::EditDocument(workspace, path) => edits::edit_document(call, request, &workspace, &path).await,
         Route::Health => respond::json(200, &Health { status: "ok" }),

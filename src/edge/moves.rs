@@ -6,7 +6,7 @@ use super::call::Call;
 use super::clock;
 use super::db::log::{Entry, Guard};
 use super::db::{Db, DbError};
-use super::nodes::{replay, retried};
+use super::nodes::replay;
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, op_key, storage};
 use super::workspaces::absent;
@@ -45,7 +45,7 @@ pub async fn move_node(
         vector: None,
     };
     let guard = Guard::of(precondition);
-    match retried(key.is_some(), || db.rename(entry, to.as_str(), guard)).await {
+    match db.keyed(key.is_some()).rename(entry, to.as_str(), guard).await {
         Ok((clock, live_until)) => {
             let change = |clock, kind, path: &NodePath| {
                 let (path, actor) = (path.as_str().to_owned(), actor.sub.clone());
@@ -57,7 +57,7 @@ pub async fn move_node(
             answered(clock, &to)
         }
         Err(DbError::Duplicate | DbError::Precondition) => {
-            let Some(first) = replay(&db, workspace, key.as_deref(), &hash).await? else {
+            let Some(first) = replay(call, workspace, key.as_deref(), &hash, 2).await? else {
                 return Err(refused(&db, workspace, (from, &to), precondition).await);
             };
             // The key stands with the first of the two changes.

@@ -156,11 +156,11 @@ impl Mutation<'_> {
             .enumerate()
             .map(|(index, (op, value))| self.node_op(index, op, value, at))
             .collect();
-        match retried(self.op_key.is_some(), || db.mutate(self.workspace.as_str(), &statements)).await {
+        match db.keyed(self.op_key.is_some()).mutate(self.workspace.as_str(), &statements).await {
             Ok(committed) => self.committed(&db, &committed, at),
             // A retry does not find what the first request found: the precondition, which is
             // looked at before the key, fails because the request was carried out.
-            Err(DbError::Duplicate | DbError::Precondition) => match self.replay(&db).await? {
+            Err(DbError::Duplicate | DbError::Precondition) => match self.replay().await? {
                 Some(done) => Ok(done),
                 None => Err(refusal::explain(&db, self.workspace, &self.ops).await),
             },
@@ -212,49 +212,34 @@ impl Mutation<'_> {
     }
 
     /// What the key did when it was first used, if it was.
-    async fn replay(&self, db: &Db) -> Result<Option<Done>, Problem> {
-        let replay = replay(db, self.workspace, self.op_key.as_deref(), &self.hash).await?;
+    async fn replay(&self) -> Result<Option<Done>, Problem> {
+        let key = self.op_key.as_deref();
+        let replay = replay(self.call, self.workspace, key, &self.hash, self.ops.len() as u64).await?;
         Ok(replay.map(|replay| Done { first: replay.clock, created: replay.created, replayed: true }))
     }
 }
 
-/// Looks up the first answer to a key, and refuses another body under it (I02).
+/// Looks up the first answer to a key, of a request that makes `count` changes, and refuses another body
+/// under it (I02). The room is told again: the first request may have been lost between its commit and its
+/// notification, and whoever is connected would go without the change until the next one (R3).
 pub async fn replay(
-    db: &Db,
+    call: &Call<'_>,
     workspace: &WorkspaceId,
     key: Option<&str>,
     hash: &str,
+    count: u64,
 ) -> Result<Option<Replay>, Problem> {
     let Some(key) = key else { return Ok(None) };
-    match db.replay(workspace.as_str(), key).await.map_err(|error| storage(&error))? {
+    let db = call.db()?;
+    match db.replay(workspace.as_str(), key, count).await.map_err(|error| storage(&error))? {
         Some(replay) if replay.op_hash != hash => Err(Problem::new(ProblemCode::IdempotencyKeyReused)),
-        found => Ok(found),
-    }
-}
-
-/// Runs a batch, again if it failed in a way that leaves open whether it was committed. Only under
-/// a key, which makes the second run harmless (R2).
-pub async fn retried<T, F: Future<Output = Result<T, DbError>>>(
-    has_key: bool,
-    mut run: impl FnMut() -> F,
-) -> Result<T, DbError> {
-    let mut attempt = 1;
-    loop {
-        match run().await {
-            Err(DbError::Unavailable(cause)) if has_key && attempt < MAX_ATTEMPTS => {
-                back_off(attempt, &cause).await;
-                attempt += 1;
-            }
-            result => return result,
+        Some(mut replay) => {
+            let changes = std::mem::take(&mut replay.changes);
+            notify(call.env, call.context, &db, workspace.as_str(), replay.live_until, changes);
+            Ok(Some(replay))
         }
+        None => Ok(None),
     }
-}
-
-/// Apart from [`retried`], of which the module has one for each kind of batch.
-async fn back_off(attempt: u32, cause: &str) {
-    worker::console_error!("storage, attempt {attempt}: {cause}");
-    let wait = js_sys::Math::random() * f64::from(50 << attempt);
-    worker::Delay::from(std::time::Duration::from_millis(wait as u64)).await;
 }
 
 fn value_of(action: &OpAction) -> String {
@@ -270,6 +255,3 @@ fn resource(node: Node) -> resource::Node {
     let value = node.value.and_then(|text| serde_json::from_str(&text).ok());
     resource::Node { path: node.path, kind, clock: node.clock, value }
 }
-
-/// Times that an ambiguous batch is run, the first included (R2).
-const MAX_ATTEMPTS: u32 = 3;

@@ -4,22 +4,23 @@
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use worker::{Delay, Request, ResponseBuilder, console_error};
+use worker::{Delay, Request, Response, ResponseBuilder, console_error};
 
 use super::call::Call;
 use super::config::room_stub;
+use super::db::Db;
 use super::db::presence::{Presences, Present};
 use super::respond::{self, Answer, body, header, storage};
 use super::workspaces::absent;
 use super::{clock, room_calls};
-use crate::api::auth::Actor;
+use crate::api::auth::{AUTHOR_HEADER, Actor};
 use crate::api::limits::{MAX_PRESENCE_BYTES, MAX_PRESENCE_ROWS_PER_SUBJECT, MIN_PRESENCE_SECONDS};
 use crate::api::media::{JSON_TYPES, require_media};
 use crate::api::path::WorkspaceId;
-use crate::api::presence::{PresenceRequest, list_presence, parse_presence, parse_session};
+use crate::api::presence::{PresenceRequest, list_presence, parse_presence, parse_session, socket_session};
 use crate::api::problem::{Problem, ProblemCode};
 use crate::api::resource::PresenceList;
-use crate::api::role::Role;
+use crate::api::role::{ActorKind, Role};
 
 /// `GET …/presence`
 pub async fn list(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
@@ -49,9 +50,14 @@ pub async fn present(
 /// `PUT …/presence`
 pub async fn put(call: &Call<'_>, request: &mut Request, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Viewer)?;
+    let person = on_socket(&actor, request)?;
     require_media(header(request, "Content-Type").as_deref(), &JSON_TYPES)?;
-    let wanted = parse_presence(&body(request, MAX_PRESENCE_BYTES).await?)?;
-    answered(announce(call, workspace, &actor, &wanted).await?)
+    let mut wanted = parse_presence(&body(request, MAX_PRESENCE_BYTES).await?)?;
+    let Some(person) = person else { return answered(announce(call, workspace, &actor, &wanted).await?) };
+    // A relay does not ask who is here, so that no room is asked either.
+    wanted.session = socket_session(&wanted.session);
+    store(&call.db()?, workspace, &person, &wanted).await?;
+    Ok(done())
 }
 
 /// Says that a session of `actor` is here.
@@ -61,31 +67,50 @@ pub async fn announce(
     actor: &Actor,
     request: &PresenceRequest,
 ) -> Result<(PresenceList, u64), Problem> {
-    let db = call.db()?;
-    let stored = db.put_presence(whose(workspace, actor), request, clock::now()).await;
-    let Some(found) = stored.map_err(|error| storage(&error))? else {
-        return Err(absent(&db, workspace).await);
-    };
-    if !found.stored {
-        return Err(full(&found, actor));
-    }
+    let found = store(&call.db()?, workspace, actor, request).await?;
     let people = people(call, workspace, found.live_until).await;
     Ok((list_presence(found.rows, people, actor, Some(&request.session)), found.head))
 }
 
+async fn store(
+    db: &Db,
+    workspace: &WorkspaceId,
+    actor: &Actor,
+    request: &PresenceRequest,
+) -> Result<Presences, Problem> {
+    let stored = db.put_presence(whose(workspace, actor), request, clock::now()).await;
+    match stored.map_err(|error| storage(&error))? {
+        None => Err(absent(db, workspace).await),
+        Some(found) if !found.stored => Err(full(&found, actor)),
+        Some(found) => Ok(found),
+    }
+}
+
 /// `DELETE …/presence?session=`
-pub async fn delete(call: &Call<'_>, workspace: &WorkspaceId) -> Answer {
+pub async fn delete(call: &Call<'_>, request: &Request, workspace: &WorkspaceId) -> Answer {
     let actor = call.authorize(workspace, Role::Viewer)?;
     let session = parse_session(call.query.value("session")?)?;
+    let (actor, session) = match on_socket(&actor, request)? {
+        Some(person) => (person, socket_session(session)),
+        None => (actor, session.to_owned()),
+    };
     let db = call.db()?;
-    let lives = db.delete_presence(whose(workspace, &actor), session).await;
-    match lives.map_err(|error| storage(&error))? {
-        true => Ok(ResponseBuilder::new()
-            .with_status(204)
-            .with_headers(respond::headers(&[("Cache-Control", "no-store")]))
-            .empty()),
-        false => Err(absent(&db, workspace).await),
-    }
+    let lives = db.delete_presence(whose(workspace, &actor), &session).await;
+    if lives.map_err(|error| storage(&error))? { Ok(done()) } else { Err(absent(&db, workspace).await) }
+}
+
+/// The person on a socket that the caller, a relay, speaks of.
+fn on_socket(actor: &Actor, request: &Request) -> Result<Option<Actor>, Problem> {
+    let Some(named) = header(request, AUTHOR_HEADER) else { return Ok(None) };
+    let sub = actor.author(Some(&named))?;
+    Ok(Some(Actor { sub, kind: ActorKind::Human, roles: Default::default(), exp: actor.exp }))
+}
+
+fn done() -> Response {
+    ResponseBuilder::new()
+        .with_status(204)
+        .with_headers(respond::headers(&[("Cache-Control", "no-store")]))
+        .empty()
 }
 
 fn whose<'a>(workspace: &'a WorkspaceId, actor: &'a Actor) -> Present<'a> {

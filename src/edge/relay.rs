@@ -10,7 +10,6 @@ use super::respond::{Answer, header};
 use super::{clock, room_calls};
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
-use crate::api::role::ActorKind;
 use crate::api::token::{Purpose, open_scope_token, refuse_upgrade};
 use crate::api::upgrade::Upgrade;
 use crate::room::{SessionInfo, SessionKind};
@@ -45,7 +44,6 @@ pub async fn upgrade(
         }
         Err(refusal) => return Err(refusal),
     };
-    let is_person = claims.kind == ActorKind::Human;
     let admission = upgrade.admit(claims)?;
     // With D1 down a relay still works: clients refill the room (D4).
     if let Ok(db) = call.db()
@@ -57,6 +55,7 @@ pub async fn upgrade(
             None => return Err(Problem::new(ProblemCode::WorkspaceNotFound)),
         }
     }
+    let is_person = admission.is_person;
     let info = SessionInfo {
         sub: admission.sub,
         kind: SessionKind::Client,

@@ -148,6 +148,10 @@ pub fn storage(error: &DbError) -> Problem {
             worker::console_error!("storage: {cause}");
             Problem::new(ProblemCode::StorageUnavailable)
         }
+        DbError::Permanent(cause) => {
+            worker::console_error!("storage, not tried again: {cause}");
+            Problem::new(ProblemCode::Internal)
+        }
         DbError::NoWorkspace => Problem::new(ProblemCode::WorkspaceNotFound),
         DbError::Duplicate | DbError::Precondition | DbError::Stale => {
             Problem::new(ProblemCode::WrongNodeKind)

@@ -87,9 +87,8 @@ pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
                 compact(&db, &shell, &flush.document, parts).await;
             }
         }
-        // It may have been committed; trying each alone would wait once more for every one of them.
-        Err(DbError::Unavailable(cause)) => {
-            shell.log("flush", &cause);
+        Err(error) if fails_again(&error, flushes.len()) => {
+            shell.log("flush", &error);
             for flush in &flushes {
                 failed(&shell, flush, StoreError::Unavailable);
             }
@@ -99,6 +98,16 @@ pub async fn save_all(shell: Rc<Shell>, flushes: Vec<Persist>) {
                 save(&db, &shell, flush, at).await;
             }
         }
+    }
+}
+
+/// Whether trying each flush alone is of no use: the batch may have been committed, and each would wait
+/// once more; or it is alone already. The room tries again later: what it has is nowhere else.
+const fn fails_again(error: &DbError, flushes: usize) -> bool {
+    match error {
+        DbError::Unavailable(_) => true,
+        DbError::Permanent(_) => flushes == 1,
+        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use super::call::Call;
 use super::clock;
 use super::db::log::Head;
 use super::db::{Db, DbError};
-use super::nodes::{replay, retried};
+use super::nodes::replay;
 use super::notify::notify;
 use super::respond::{self, Answer, body, header, op_key, storage};
 use crate::api::idempotency::{IdempotencyKey, body_hash};
@@ -34,7 +34,7 @@ pub async fn create(call: &Call<'_>, request: &mut Request) -> Answer {
     let (key, hash) = (key.map(|key| key.create_key(&actor.sub)), body_hash(&bytes));
     let (db, now) = (call.db()?, clock::now());
     let op = key.as_deref().map(|key| (key, hash.as_str()));
-    match retried(op.is_some(), || db.create_workspace(id.as_str(), op, now)).await {
+    match db.keyed(op.is_some()).create_workspace(id.as_str(), op, now).await {
         Ok(true) => created(id.as_str()),
         // The key is looked at only when the id is taken, or the key itself.
         Ok(false) | Err(DbError::Duplicate) => match first_id(&db, op).await? {
@@ -74,7 +74,7 @@ pub async fn delete(call: &Call<'_>, request: &mut Request, workspace: &Workspac
     let key = op_key(request, &actor, workspace, ("DELETE", ""))?;
     let (db, now, id) = (call.db()?, clock::now(), workspace.as_str());
     let op = key.as_deref().map(|key| (key, hash.as_str()));
-    match retried(op.is_some(), || db.delete_workspace(id, &actor.sub, op, now)).await {
+    match db.keyed(op.is_some()).delete_workspace(id, &actor.sub, op, now).await {
         Ok((clock, live_until)) => {
             let (kind, path) = (ChangeKind::DeleteWorkspace, String::new());
             let change = Change { clock, kind, path, actor: actor.sub, at: now };
@@ -82,7 +82,7 @@ pub async fn delete(call: &Call<'_>, request: &mut Request, workspace: &Workspac
             deleted(id, clock)
         }
         // The workspace is looked at before the key. Its newest change is kept, and the key with it.
-        Err(DbError::NoWorkspace) => match replay(&db, workspace, key.as_deref(), &hash).await? {
+        Err(DbError::NoWorkspace) => match replay(call, workspace, key.as_deref(), &hash, 1).await? {
             Some(first) => {
                 Ok(respond::with_header(deleted(id, first.clock)?, "Idempotency-Replayed", "true"))
             }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Caller;
 use crate::api::idempotency::IdempotencyKey;
+use crate::api::json::whole;
 use crate::api::path::{NodePath, WorkspaceId};
 use crate::api::problem::{Problem, ProblemCode};
 
@@ -32,7 +33,7 @@ impl Arguments {
     pub(super) fn integer(&mut self, name: &str, (least, most): (u64, u64)) -> Result<Option<u64>, Problem> {
         match self.given(name) {
             None => Ok(None),
-            Some(value) => match value.as_u64().filter(|number| (least..=most).contains(number)) {
+            Some(value) => match whole(&value).filter(|number| (least..=most).contains(number)) {
                 Some(number) => Ok(Some(number)),
                 None => Err(bad(name, &format!("has to be a whole number from {least} to {most}"))),
             },
@@ -60,7 +61,7 @@ impl Arguments {
         match self.given("ifMatch") {
             None => {}
             Some(Value::String(star)) if star == "*" => headers.push(("If-Match", star)),
-            Some(value) => match value.as_u64() {
+            Some(value) => match whole(&value) {
                 Some(clock) => headers.push(("If-Match", format!("\"{clock}\""))),
                 None => return Err(bad("ifMatch", "has to be a clock or \"*\"")),
             },

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::limits::{MAX_TEXT_BYTES, PUBLIC_TTL_MS};
 use super::revision::Revision;
 use super::{Reply, SERVER_INFO};
-use crate::api::json::parse_json;
+use crate::api::json::{parse_json, whole};
 use crate::api::problem::{Problem, ProblemCode};
 
 pub(super) const PARSE_ERROR: i32 = -32700;
@@ -44,7 +44,7 @@ pub(super) fn parse(body: &[u8]) -> Result<Message, (Option<Value>, RpcError)> {
         return Err(wrong(None, "The body is one JSON-RPC message: an object, not a batch."));
     };
     let id = message.remove("id");
-    if id.as_ref().is_some_and(|id| !(id.is_string() || id.is_i64() || id.is_u64())) {
+    if id.as_ref().is_some_and(|id| !(id.is_string() || id.is_i64() || id.is_u64() || whole(id).is_some())) {
         return Err(wrong(None, "`id` is a string or a whole number."));
     }
     if message.get("jsonrpc").is_none_or(|version| version != "2.0") {

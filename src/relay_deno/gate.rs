@@ -23,6 +23,8 @@ pub struct Gate {
 #[wasm_bindgen]
 pub struct Admission {
     outcome: Result<Pending, Problem>,
+    person: Option<String>,
+    expires_at: u64,
 }
 
 /// An upgrade that waits for the platform to verify its token's signature.
@@ -55,7 +57,8 @@ impl Gate {
         now_seconds: f64,
     ) -> Admission {
         let headers = (origin.as_deref(), upgrade.as_deref(), protocols.as_deref());
-        Admission { outcome: self.open(method, target, headers, integer(now_seconds)) }
+        let outcome = self.open(method, target, headers, integer(now_seconds));
+        Admission { outcome, person: None, expires_at: 0 }
     }
 
     fn open(
@@ -104,6 +107,18 @@ impl Admission {
         self.pending().map(|pending| pending.upgrade.workspace.as_str().to_owned()).unwrap_or_default()
     }
 
+    /// Who it is, of a person; services connect as well and are no presence. Known after `accept`.
+    #[wasm_bindgen(getter)]
+    pub fn person(&self) -> Option<String> {
+        self.person.clone()
+    }
+
+    /// When its token ends, in ms. Known after `accept`.
+    #[wasm_bindgen(getter, js_name = expiresAt)]
+    pub fn expires_at(&self) -> f64 {
+        self.expires_at as f64
+    }
+
     /// The sub-protocol to echo.
     #[wasm_bindgen(getter)]
     pub fn echo(&self) -> Option<String> {
@@ -129,17 +144,19 @@ impl Admission {
         let token = pending.token.take()?;
         let admission = token.accept(signature_is_good).map_err(Problem::from);
         match admission.and_then(|claims| pending.upgrade.admit(claims)) {
-            Ok(admission) => Some(
-                json!({
+            Ok(admission) => {
+                self.person = admission.is_person.then(|| admission.sub.clone());
+                self.expires_at = admission.expires_at;
+                let session = json!({
                     "sub": admission.sub,
                     "kind": "client",
                     "can_write": admission.can_write,
                     "expires_at": admission.expires_at,
                     "document": admission.document,
                     "epoch": admission.epoch,
-                })
-                .to_string(),
-            ),
+                });
+                Some(session.to_string())
+            }
             Err(problem) => {
                 self.outcome = Err(problem);
                 None

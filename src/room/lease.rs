@@ -12,9 +12,12 @@ use super::action::Action;
 /// What the room wants storage to say, and the write on its way.
 #[derive(Debug, Default)]
 pub(super) struct Lease {
-    /// When it ends; 0 while nobody listens, and after a failed write, so that the next event tries
-    /// again.
+    /// When it ends: what is wished while a write is on its way, and what is confirmed after one that
+    /// failed, so that the next event tries again; 0 while nobody listens.
     until: Timestamp,
+    /// The latest end that storage is known to have. A renewal without an answer leaves it as it is: whether it
+    /// landed or not, storage has this end or a later one. 0 once an end was asked for, which may have landed.
+    confirmed: Timestamp,
     /// The latest end that storage was told. The next is later, so that each lease is another value.
     latest: Timestamp,
     writing: Option<Timestamp>,
@@ -28,7 +31,7 @@ pub(super) struct Lease {
 impl Lease {
     /// A lease that was written before, as the attachments say.
     pub(super) fn known(until: Timestamp) -> Self {
-        Self { until, latest: until, ..Self::default() }
+        Self { until, confirmed: until, latest: until, ..Self::default() }
     }
 
     /// When it ends, as far as the room knows.
@@ -85,13 +88,16 @@ impl Lease {
     #[must_use]
     pub(super) fn written(&mut self, stored: bool) -> Option<Action> {
         let wrote = self.writing.take()?;
+        if stored {
+            self.confirmed = wrote;
+        }
         if self.until != wrote {
             return self.write();
         }
         if stored {
             self.failures = 0;
         } else {
-            self.until = 0;
+            self.until = self.confirmed;
         }
         None
     }
@@ -99,6 +105,9 @@ impl Lease {
     fn write(&mut self) -> Option<Action> {
         if self.writing.is_some() {
             return None;
+        }
+        if self.until == 0 {
+            self.confirmed = 0;
         }
         let seen = self.latest;
         self.latest = self.latest.max(self.until);
@@ -138,6 +147,32 @@ mod tests {
         assert_eq!(room.renew(11, LENGTH), lease(1_011, 1_010));
         assert!(room.written(true).is_none() && room.end().is_some());
         assert_eq!(room.written(false), None, "an empty room does not try for ever");
+    }
+
+    #[test]
+    fn a12_a_renewal_that_fails_leaves_the_deadline_that_storage_is_known_to_have() {
+        let mut room = Lease::default();
+        assert!(room.renew(10, LENGTH).is_some() && room.written(true).is_none() && room.has_begun());
+        for (now, wish) in [(600, 1_600), (700, 1_700), (1_000, 2_000)] {
+            let seen = room.latest;
+            assert_eq!(room.renew(now, LENGTH), lease(wish, seen));
+            assert_eq!((room.written(false), room.until()), (None, 1_010), "it neither grows nor ends");
+        }
+        assert!(!room.has_begun(), "who wrote meanwhile knew of the room");
+        // The last of them landed or not: either way nothing is claimed past the old deadline.
+        assert_eq!(room.renew(1_020, LENGTH), lease(2_020, 2_000));
+        assert_eq!((room.written(true), room.until()), (None, 2_020));
+        assert!(room.has_begun(), "between both nobody told the room of anything");
+    }
+
+    #[test]
+    fn a13_an_end_without_an_answer_leaves_no_deadline() {
+        let mut room = Lease::default();
+        assert!(room.renew(10, LENGTH).is_some() && room.written(true).is_none());
+        assert_eq!(room.end(), lease(0, 1_010));
+        assert_eq!((room.written(false), room.until()), (None, 0));
+        assert_eq!(room.renew(20, LENGTH), lease(1_020, 1_010));
+        assert_eq!((room.written(false), room.until()), (None, 0), "the end may have landed last");
     }
 
     /// What the database does with a write.

@@ -55,6 +55,34 @@ describe("faults", { concurrency: 1 }, () => {
     assert.equal(await workspace.head(), 1);
   });
 
+  test("A.10 an error that does not pass is tried once, is no success, and says so; a room keeps what it could not save", async () => {
+    const workspace = await relay.workspace();
+    const message = "D1_ERROR: no such table: nodes: SQLITE_ERROR";
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail", message });
+    const mutations = {
+      put: () => workspace.rest("PUT", "/nodes/a", { body: 1, headers: { "idempotency-key": "k" } }),
+      update: () =>
+        workspace.rest("POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: { "content-type": "application/octet-stream", "idempotency-key": "k" } }),
+      edits: () => workspace.rest("POST", "/docs/e/edits", { body: { root: "t", edits: [{ op: "append", text: "." }] }, headers: { "idempotency-key": "k" } }),
+      move: () => workspace.rest("POST", "/nodes/a/move", { body: { to: "b" }, headers: { "idempotency-key": "k" } }),
+    };
+    for (const [index, [name, call]] of Object.entries(mutations).entries()) {
+      const { status, json, headers } = await call();
+      assert.deepEqual([name, status, json.code, headers.get("retry-after")], [name, 500, "internal", null]);
+      assert.deepEqual(await relay.hits(), [index + 1], `${name}: one attempt`);
+    }
+    const a = await joined(workspace);
+    a.send(HI);
+    a.say({ type: "flush", id: 1 });
+    assert.deepEqual(await a.nextText(), { type: "flush_failed", id: 1, reason: "storage_unavailable" });
+    assert.equal(await workspace.head(), 0, "nothing was called saved, and nothing is");
+    await relay.faults();
+    await until(async () => (await a.settled().catch(() => ({}))).type === "receipt", "the room saves once the database works");
+    assert.equal(await workspace.text(), "hi");
+    const made = await mutations.put();
+    assert.equal(made.status, 201, "the same key still works");
+  });
+
   test("D01 a commit whose answer is lost is one row and one clock, for the Worker's retry and for the client's", async () => {
     const workspace = await relay.workspace();
     const put = () => workspace.rest("PUT", "/nodes/a", { body: { n: 1 }, headers: { "idempotency-key": "key-1" } });
@@ -66,6 +94,40 @@ describe("faults", { concurrency: 1 }, () => {
     assert.deepEqual([again.status, again.json.clock, again.headers.get("idempotency-replayed")], [201, 1, "true"]);
     const rows = await relay.sql("SELECT clock, op_key FROM change_log WHERE workspace = ?", workspace.id);
     assert.deepEqual(rows.map(({ clock }) => clock), [1]);
+  });
+
+  test("R3 whoever is connected hears of a write whose commit was not answered, from the retry that finds it under its key", async () => {
+    const workspace = await relay.workspace();
+    await workspace.rest("PUT", "/nodes/a", { body: 1 });
+    await workspace.rest("PUT", "/docs/old?root=t", { body: new TextEncoder().encode("x"), headers: { "content-type": "text/plain" } });
+    const member = await joined(workspace);
+    member.say({ type: "hello", changes: true });
+    await member.settled();
+    const bytes = { "content-type": "application/octet-stream" };
+    const requests = [
+      ["PUT", "/nodes/b", { body: 1 }, ["put b"]],
+      ["POST", "/ops", { body: { ops: [{ op: "put", path: "c", value: 1 }, { op: "delete", path: "a" }] } }, ["put c", "delete a"]],
+      ["POST", "/nodes/b/move", { body: { to: "e" } }, ["delete b", "move e"]],
+      ["PUT", "/docs/old?root=t", { body: new TextEncoder().encode("y"), headers: { "content-type": "text/plain" } }, ["replace old"]],
+      ["POST", "/docs/old/edits", { body: { root: "t", edits: [{ op: "append", text: "." }] } }, ["update old"]],
+      ["POST", "/docs/d/updates", { body: Buffer.from(HI.slice(6), "hex"), headers: bytes }, ["update d"]],
+    ];
+    for (const [method, path, { headers, ...rest }, changes] of requests) {
+      await relay.faults({ on: "d1", match: MUTATION, how: "fail_after", times: 1 });
+      const answer = await workspace.rest(method, path, { ...rest, headers: { ...headers, "idempotency-key": `key ${path}`.replaceAll(" ", "-") } });
+      assert.ok(answer.status < 300, `${path}: ${answer.status} ${answer.text}`);
+      assert.equal(answer.headers.get("idempotency-replayed"), "true", path);
+      for (const change of changes) {
+        const told = await member.nextText(({ type }) => type === "change", `the change of ${method} ${path}`);
+        assert.equal(`${told.kind} ${told.path}`, change);
+      }
+    }
+    assert.equal(await member.next(isUpdate), HI, "the member of the document has its text");
+    await relay.faults({ on: "d1", match: MUTATION, how: "fail_after", times: 1 });
+    const deleted = await workspace.rest("DELETE", "", { headers: { "idempotency-key": "deletes" } });
+    assert.deepEqual([deleted.status, deleted.headers.get("idempotency-replayed")], [200, "true"]);
+    assert.equal((await member.closing()).code, 4404);
+    await relay.faults();
   });
 
   test("D01 an update whose append is committed and not answered is stored, and its text is there once", async () => {

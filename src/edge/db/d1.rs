@@ -26,11 +26,11 @@ extern "C" {
 }
 
 /// Runs statements as one transaction. The error is D1's message.
-pub async fn run(database: &Database, statements: Vec<(String, Array)>) -> Result<Vec<JsValue>, String> {
+pub async fn run(database: &Database, statements: &[(String, Array)]) -> Result<Vec<JsValue>, String> {
     let prepared = Array::new();
     for (sql, values) in statements {
         let statement =
-            database.prepare(&sql).and_then(|statement| statement.bind(&values)).map_err(message)?;
+            database.prepare(sql).and_then(|statement| statement.bind(values)).map_err(message)?;
         prepared.push(&statement);
     }
     let promise = database.batch(&prepared).map_err(message)?;

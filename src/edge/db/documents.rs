@@ -301,7 +301,7 @@ fn parts_of(results: &Results, index: usize) -> Result<Vec<Part>, DbError> {
 fn join_parts(parts: &[Part]) -> Result<Vec<Vec<u8>>, DbError> {
     let mut updates: Vec<(u64, Vec<u8>)> = Vec::new();
     for part in parts {
-        let broken = |_| DbError::Unavailable("a stored update is not base64".to_owned());
+        let broken = |_| DbError::Permanent("a stored update is not base64".to_owned());
         let bytes = BASE64.decode(&part.data).map_err(broken)?;
         match updates.last_mut() {
             Some((clock, update)) if *clock == part.clock => update.extend(bytes),

@@ -178,14 +178,26 @@ pub struct Replay {
     pub epoch: u64,
     /// The state vector that the first answer named, of edits.
     pub vector: Option<String>,
+    /// What the request changed.
+    pub changes: Vec<Change>,
+    /// When the listener lease ends.
+    pub live_until: u64,
 }
 
 impl Db {
-    /// Looks up what a key did.
-    pub async fn replay(&self, workspace: &str, op_key: &str) -> Result<Option<Replay>, DbError> {
-        let sql = "SELECT clock, op_hash, created, epoch, vector FROM change_log WHERE workspace = ?1 AND op_key = ?2";
-        let results = self.batch(vec![statement(sql, [Bind::Text(workspace), Bind::Text(op_key)])]).await?;
-        let Some(row) = results.row(0) else { return Ok(None) };
+    /// Looks up what a key did, by a request of so many changes: they follow one another, and the key
+    /// stands in the first.
+    pub async fn replay(&self, workspace: &str, op_key: &str, count: u64) -> Result<Option<Replay>, DbError> {
+        let sql = "SELECT clock, kind, path, actor, at, op_hash, created, epoch, vector FROM change_log
+                   WHERE workspace = ?1
+                     AND clock >= (SELECT clock FROM change_log WHERE workspace = ?1 AND op_key = ?2)
+                   ORDER BY clock LIMIT ?3";
+        let binds = [Bind::Text(workspace), Bind::Text(op_key), Bind::Int(count)];
+        let results = self.batch(vec![statement(sql, binds), live_until(workspace)]).await?;
+        let rows = results.rows(0);
+        let Some(row) = rows.first() else { return Ok(None) };
+        let changes: Vec<Change> =
+            rows.iter().map(change_of).collect::<Option<_>>().ok_or_else(unreadable)?;
         let clock = row.int("clock").ok_or_else(unreadable)?;
         Ok(Some(Replay {
             clock,
@@ -194,6 +206,8 @@ impl Db {
             // A document that the update made has its clock as epoch.
             epoch: row.int("epoch").unwrap_or(clock),
             vector: row.text("vector"),
+            changes,
+            live_until: if planted(Bug::SilentReplay) { 0 } else { lease_of(&results, 1) },
         }))
     }
 

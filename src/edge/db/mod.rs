@@ -10,6 +10,7 @@ mod expiry;
 pub mod log;
 pub mod nodes;
 pub mod presence;
+mod retry;
 pub mod signals;
 mod statement;
 pub mod telemetry;
@@ -24,7 +25,8 @@ use worker::Delay;
 
 pub use d1::{Database, Row};
 pub use error::DbError;
-use error::{classify, unreadable};
+use error::{NO_ANSWER, classify, unreadable};
+use retry::{pause_ms, retried};
 pub use statement::{Bind, Statement, statement};
 
 /// The database, with a time limit on every call.
@@ -32,13 +34,14 @@ pub use statement::{Bind, Statement, statement};
 pub struct Db {
     database: Database,
     deadline_ms: u64,
+    is_keyed: bool,
 }
 
 impl Db {
     /// Wraps the binding.
     #[must_use]
     pub fn new(database: Database) -> Self {
-        Self { database, deadline_ms: D1_DEADLINE_MS }
+        Self { database, deadline_ms: D1_DEADLINE_MS, is_keyed: false }
     }
 
     /// The same database, for a caller that does without an answer sooner.
@@ -47,19 +50,35 @@ impl Db {
         Self { deadline_ms, ..self }
     }
 
+    /// The same database for what a key makes harmless to do twice, if there is one: batches are run
+    /// again when nobody knows whether they were committed (R2).
+    #[must_use]
+    pub fn keyed(&self, is_keyed: bool) -> Self {
+        Self { is_keyed, ..self.clone() }
+    }
+
     /// Runs statements as one transaction, and returns the rows of each.
     pub async fn batch(&self, statements: Vec<Statement<'_>>) -> Result<Results, DbError> {
-        let statements = statements
+        let statements: Vec<(String, Array)> = statements
             .into_iter()
-            .map(|statement| (statement.sql, statement.binds.into_iter().map(js_value).collect::<Array>()))
+            .map(|statement| (statement.sql, statement.binds.into_iter().map(js_value).collect()))
             .collect();
+        retried(self.is_keyed, || self.run(&statements), pause).await
+    }
+
+    async fn run(&self, statements: &[(String, Array)]) -> Result<Results, DbError> {
         let deadline = Delay::from(Duration::from_millis(self.deadline_ms));
         match select(Box::pin(d1::run(&self.database, statements)), deadline).await {
             Either::Left((Ok(results), _)) => Ok(Results(results)),
             Either::Left((Err(message), _)) => Err(classify(message)),
-            Either::Right(_) => Err(DbError::Unavailable("D1 did not answer in time".to_owned())),
+            Either::Right(_) => Err(classify(NO_ANSWER.to_owned())),
         }
     }
+}
+
+async fn pause(attempt: u32, cause: String) {
+    worker::console_error!("storage, before attempt {attempt}: {cause}");
+    Delay::from(Duration::from_millis(pause_ms(attempt, js_sys::Math::random()))).await;
 }
 
 /// What a batch returned.

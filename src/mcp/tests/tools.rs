@@ -329,3 +329,24 @@ fn m07_a_wait_looks_a_few_times_and_ends_by_itself() {
     let gone = json_of(&reply(second.handle_answer(Err(Problem::cursor_gone(9, 5)), 0)));
     assert_eq!(problem_in(&gone)["head"], 9);
 }
+
+#[test]
+fn a_whole_number_is_one_however_it_is_written() {
+    let limit = |written: &str| {
+        let arguments: Value = serde_json::from_str(&format!("{{\"limit\":{written}}}")).unwrap();
+        call("list_nodes", &arguments, &one()).query
+    };
+    for written in ["60", "60.0", "6e1"] {
+        assert_eq!(limit(written), [("limit", "60".to_owned())], "{written}");
+    }
+    for arguments in
+        ["{\"path\":\"a\",\"value\":1,\"ifMatch\":7.0}", "{\"path\":\"a\",\"value\":1,\"ifMatch\":7}"]
+    {
+        let made = call("write_node", &serde_json::from_str(arguments).unwrap(), &one());
+        assert!(made.headers.contains(&("If-Match", "\"7\"".to_owned())), "{arguments}");
+    }
+    for written in ["60.5", "\"60\"", "-60"] {
+        let arguments = serde_json::from_str(&format!("{{\"limit\":{written}}}")).unwrap();
+        assert_eq!(problem("list_nodes", &arguments, &one())["code"], "bad_request", "{written}");
+    }
+}

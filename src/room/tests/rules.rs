@@ -918,6 +918,86 @@ fn r03_a_lease_that_was_not_written_is_written_at_the_next_event() {
 }
 
 #[test]
+fn a12_a_renewal_that_fails_keeps_the_last_confirmed_deadline_and_past_it_the_room_looks_again() {
+    let mut room = Room::new(RoomConfig { lease: 10_000, ..RoomConfig::default() });
+    let a = room.handle_open(Sim::info("ann"), 0);
+    room.handle_frame(a, &message::sync_step_1(&[0]), 0);
+    room.handle_loaded("doc", 1, Ok(Stored::default()), 0);
+    room.handle_lease_written(Ok(()), 0);
+    let settle = |room: &mut Room, until: u64| {
+        while let Some(due) = room.poll_timeout().filter(|due| *due <= until) {
+            room.handle_timeout(due);
+            while let Some(action) = room.poll_action() {
+                if matches!(action, Action::Pull { .. }) {
+                    room.handle_pulled("doc", 1, Ok(Stored::default()), due);
+                }
+            }
+        }
+    };
+    settle(&mut room, 5_000);
+    let claimed = |actions: &[Action]| -> Vec<u64> {
+        let read = |action: &Action| match action {
+            Action::Attach { attachment, .. } => Attachment::decode(attachment).map(|kept| kept.lease_until),
+            _ => None,
+        };
+        actions.iter().filter_map(read).collect()
+    };
+    let wishes = |actions: &[Action]| {
+        actions.iter().filter(|action| matches!(action, Action::Lease { until: 1.., .. })).count()
+    };
+    let pulls = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Pull { .. }));
+    room.handle_frame(a, &cursor(1, 1), 6_000);
+    assert_eq!(wishes(&actions(&mut room)), 1, "more than half of it is over");
+    room.handle_lease_written(Err(StoreError::Unavailable), 6_500);
+    assert_eq!(claimed(&actions(&mut room)), [10_000], "what storage is known to have, no more and no less");
+    // The try after it succeeds before the deadline: nothing was missed.
+    room.handle_timeout(7_500);
+    assert_eq!(wishes(&actions(&mut room)), 1);
+    room.handle_lease_written(Ok(()), 7_600);
+    room.handle_timeout(14_000);
+    let told = actions(&mut room);
+    assert!(!pulls(&told), "{told:?}");
+    // None succeeds before the next: from there to the first that does, nobody told the room anything.
+    room.handle_frame(a, &cursor(1, 2), 15_000);
+    assert_eq!(wishes(&actions(&mut room)), 1);
+    room.handle_lease_written(Err(StoreError::Unavailable), 18_000);
+    assert_eq!(claimed(&actions(&mut room)), [17_500], "it ended by itself");
+    room.handle_timeout(19_000);
+    assert_eq!(wishes(&actions(&mut room)), 1);
+    room.handle_lease_written(Ok(()), 19_100);
+    let due = room.poll_timeout().unwrap();
+    room.handle_timeout(due);
+    assert!(pulls(&actions(&mut room)), "what others saved meanwhile is looked for");
+}
+
+#[test]
+fn a13_what_storage_did_not_confirm_is_neither_a_receipt_nor_a_change() {
+    for (silent, committed) in [(true, false), (false, false), (false, true)] {
+        let mut sim = Sim::new();
+        let (a, b) = (sim.join("ann"), sim.join("bob"));
+        sim.text(b, &json!({ "type": "hello", "changes": true }));
+        sim.take(b);
+        sim.storage.silent = silent;
+        sim.storage.error = (!silent).then_some(StoreError::Unavailable);
+        sim.storage.commits_before_error = committed;
+        sim.frame(a, &message::update(&typed(1, 0)));
+        sim.text(a, &flush(1));
+        sim.advance(RoomConfig::default().storage_timeout);
+        let failed = json!({ "type": "flush_failed", "id": 1, "reason": "storage_unavailable" });
+        assert_eq!(sim.take(a).text, [failed], "{silent} {committed}");
+        let seen = sim.take(b);
+        assert!(seen.text.is_empty(), "nothing is called committed: {:?}", seen.text);
+        assert_eq!(seen.updates(), [typed(1, 0)], "people go on typing to each other");
+        assert_eq!(seen.attachment.map(|kept| kept.clock), Some(0));
+        (sim.storage.silent, sim.storage.error) = (false, None);
+        sim.advance(60_000);
+        assert_eq!(sim.take(b).text.len(), 1, "the change, once it is committed");
+        sim.text(a, &flush(2));
+        assert_eq!(sim.take(a).text.len(), 1, "and a receipt for who asks");
+    }
+}
+
+#[test]
 fn a4_a_workspace_that_was_deleted_while_its_first_connection_came_in_closes_it() {
     let mut room = Room::new(RoomConfig::default());
     let a = room.handle_open(Sim::info("ann"), 0);

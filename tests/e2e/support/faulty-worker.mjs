@@ -1,13 +1,13 @@
 // Runs inside workerd in place of the built Worker, which it wraps: D1 and the room fail or stall
 // when a test says so. Local runs only; nothing of it ships.
 //
-// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip, some, of}]. `on` is "d1" or "room";
+// `PUT /__test/faults` sets the rules: [{on, match, how, times, skip, some, of, message}]. `on` is "d1" or "room";
 // `match` is a part of an SQL text (which ends in " -- " and the numbers that are bound) or of a call's
 // address; `how` is "fail" (nothing happens), "fail_after" (it happens, the answer is lost), "stall" (until the
 // rules change; then it fails), "hold" (until the rules change; then it happens) or "pass" (it happens,
 // and is counted). `times` counts down, after the first `skip` matches; `some` of every `of` matches are
-// hit, spread evenly. `GET` returns the rules with their hits; a variable FAULTS has those to begin with.
-// `POST /__test/sql` runs a statement.
+// hit, spread evenly; `message` is what the error says in place of something that passes. `GET` returns the
+// rules with their hits; a variable FAULTS has those to begin with. `POST /__test/sql` runs a statement.
 import Built, { Room as BuiltRoom } from "./index.js";
 
 let rules;
@@ -36,7 +36,8 @@ async function faulty(on, subject, message, call) {
   while (["stall", "hold"].includes(found.how) && rules.includes(found)) await new Promise((settle) => setTimeout(settle, 50));
   if (found.how === "hold") return call();
   // As D1 does: what the Worker classifies is the cause.
-  throw new Error(message, { cause: new Error(message.replace("D1_ERROR: ", "")) });
+  const text = found.message ?? message;
+  throw new Error(text, { cause: new Error(text.replace("D1_ERROR: ", "")) });
 }
 
 // The names of the two classes are those that the Worker checks a binding for.
