@@ -1,5 +1,5 @@
-import { Awareness } from "y-protocols/awareness";
 import type { Doc } from "yjs";
+import { Awareness } from "./yjs.ts";
 
 /**
  * An awareness without its timer, which renews the own state every 15 s and drops others after 30 s without

@@ -12,6 +12,7 @@ import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, Wa
 import { pinOfTab } from "./tab-pin.ts";
 import { TokenRefusedError, TokenSource } from "./token-source.ts";
 import type { ScopeToken, TokenProvider } from "./token-source.ts";
+import { Timer } from "./timer.ts";
 
 export type RelayTimes = ConnectionTimes & WalkerTimes;
 
@@ -81,12 +82,14 @@ export class RelaySocket {
   #isStored = false;
   #active: Line | null = null;
   #probe: Line | null = null;
-  #connectTimer: unknown;
-  #probeTimer: unknown;
+  readonly #connectTimer: Timer;
+  readonly #probeTimer: Timer;
 
   constructor(options: RelaySocketOptions) {
     this.#options = options;
     this.#environment = options.environment ?? browserEnvironment();
+    this.#connectTimer = new Timer(this.#environment);
+    this.#probeTimer = new Timer(this.#environment);
     this.#times = { ...WALKER_TIMES, ...CONNECTION_TIMES, ...options.times };
     const labels = options.relays.map(({ label }) => label);
     if (labels.length === 0) throw new TypeError("There is no relay in the list; name at least one.");
@@ -194,17 +197,15 @@ export class RelaySocket {
       case "adoptProbe":
         return this.#adoptProbe();
       case "cancelProbe":
-        this.#environment.clearTimeout(this.#probeTimer);
+        this.#probeTimer.clear();
         this.#probe = this.#hangUp(this.#probe);
         return;
       case "closeSocket":
-        this.#environment.clearTimeout(this.#connectTimer);
+        this.#connectTimer.clear();
         this.#active = this.#hangUp(this.#active);
         return;
       case "connect":
-        this.#environment.clearTimeout(this.#connectTimer);
-        this.#connectTimer = this.#environment.setTimeout(() => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }), effect.afterMs);
-        return;
+        return this.#connectTimer.set(effect.afterMs, () => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }));
       case "emit":
         this.#options.onTelemetry?.(effect.event);
         return;
@@ -212,9 +213,7 @@ export class RelaySocket {
         void this.#open(effect.index);
         return;
       case "probe":
-        this.#environment.clearTimeout(this.#probeTimer);
-        this.#probeTimer = this.#environment.setTimeout(() => void this.#openProbe(effect.index), effect.afterMs);
-        return;
+        return this.#probeTimer.set(effect.afterMs, () => void this.#openProbe(effect.index));
       case "refreshToken":
         this.#tokens?.refresh(effect.required);
         return;

@@ -1,7 +1,7 @@
 // Documents on this device (L0): their updates as they come, and all of them as one when there are many.
 // It is a copy: what it loses is read from the server again, except edits that no server has yet.
-import { mergeUpdates } from "yjs";
 import type { Database, DocumentRecord, Transaction } from "./database.ts";
+import { mergeUpdates } from "./yjs.ts";
 
 export interface StoredDocument extends DocumentRecord {
   /** The whole document as one update. */

@@ -1,7 +1,6 @@
 // SyncProvider: keeps one Y.Doc and its Awareness in sync over a list of relays.
-import { removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
 import type { StopReason } from "./close-codes.ts";
@@ -13,6 +12,7 @@ import type { Receipt, SaveState } from "./receipts.ts";
 import { RelaySocket } from "./relay-socket.ts";
 import type { Channel, Receiver, RelaySocketOptions, RelayStatus } from "./relay-socket.ts";
 import { SyncSession } from "./sync-session.ts";
+import { encodeStateAsUpdate, removeAwarenessStates } from "./yjs.ts";
 
 export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environment" | "getToken" | "onTelemetry" | "pin" | "relays" | "times"> {
   readonly doc: Y.Doc;
@@ -220,7 +220,7 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
 
   #recoveryCopy(): RecoveryCopy {
     const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
-    return { document: Y.encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
+    return { document: encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
   }
 
   #becomeReadOnly(): void {

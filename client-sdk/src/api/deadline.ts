@@ -1,19 +1,19 @@
 // Time limits: a signal that ends what takes too long, and pauses that end early.
 import type { Environment } from "../browser.ts";
+import { Timer } from "../timer.ts";
 
 /** The part of the surroundings that agents use. */
 export type AgentEnvironment = Pick<Environment, "clearTimeout" | "fetch" | "now" | "random" | "setTimeout" | "uuid">;
 
 /** Aborts its signal when it is not armed again in time, or with an outer signal. */
 export class Deadline {
-  readonly #environment: AgentEnvironment;
+  readonly #timer: Timer;
   readonly #abort = new AbortController();
   readonly #outer: AbortSignal | undefined;
   readonly #end = () => this.end();
-  #timer: unknown;
 
   constructor(environment: AgentEnvironment, outer: AbortSignal | undefined) {
-    this.#environment = environment;
+    this.#timer = new Timer(environment);
     this.#outer = outer;
     if (outer?.aborted) this.end();
     else outer?.addEventListener("abort", this.#end);
@@ -25,14 +25,12 @@ export class Deadline {
 
   /** From now on it has so much time. */
   arm(ms: number): void {
-    this.#environment.clearTimeout(this.#timer);
-    if (this.signal.aborted) return;
-    this.#timer = this.#environment.setTimeout(() => this.#abort.abort(new Error(`nothing came for ${ms} ms`)), ms);
+    if (!this.signal.aborted) this.#timer.set(ms, () => this.#abort.abort(new Error(`nothing came for ${ms} ms`)));
   }
 
   /** Ends what is still going on. */
   end(): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     this.#outer?.removeEventListener("abort", this.#end);
     this.#abort.abort(this.#outer?.reason);
   }

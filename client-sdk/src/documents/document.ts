@@ -1,8 +1,7 @@
-// A document as an application has it: a plain Y.Doc and Awareness, a status and `flush`. The tabs of a
+// A document as an application has it: a plain Doc and Awareness, a status and `flush`. The tabs of a
 // browser keep it equal among themselves (L1); the one that leads keeps it for all of them (keeper.ts).
-import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import { Doc } from "yjs";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
 import { StatusEmitter } from "../emitter.ts";
@@ -12,6 +11,7 @@ import { DocumentKeeper } from "./keeper.ts";
 import type { DocumentContext } from "./keeper.ts";
 import { OPENING, REST_ORIGIN, STORE_ORIGIN, TabOrigin } from "./types.ts";
 import type { DocumentEvents, DocumentReceipt, DocumentSpeech, DocumentStatus } from "./types.ts";
+import { applyAwarenessUpdate, applyUpdate, encodeAwarenessUpdate, encodeStateAsUpdate, encodeStateVector, removeAwarenessStates } from "../yjs.ts";
 
 /** What a document needs of its tab; it belongs to the workspace client. */
 export interface DocumentHost {
@@ -26,7 +26,7 @@ export interface DocumentHost {
 
 export class SharedDocument extends StatusEmitter<DocumentEvents> {
   readonly path: string;
-  readonly doc: Y.Doc;
+  readonly doc: Doc;
   readonly awareness: Awareness;
   readonly #host: DocumentHost;
   #keeper: DocumentKeeper | null = null;
@@ -40,7 +40,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   readonly #holds = new Set<string>();
   #isClosed = false;
 
-  constructor(host: DocumentHost, path: string, doc: Y.Doc = new Y.Doc()) {
+  constructor(host: DocumentHost, path: string, doc: Doc = new Doc()) {
     super();
     this.#host = host;
     this.path = path;
@@ -108,7 +108,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
       this.#host.say({ path, kind: "recovery", copy });
     });
     keeper.on("joined", () => this.#host.say({ path, kind: "renew" }));
-    this.#host.say({ path, kind: "step1", vector: Y.encodeStateVector(doc) });
+    this.#host.say({ path, kind: "step1", vector: encodeStateVector(doc) });
     for (const reason of this.#holds) this.hold(this.#host.tab, reason, true);
     void keeper.start();
   }
@@ -125,7 +125,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   /** There is a leader to be in step with. */
   greet(leader: string): void {
     if (this.#keeper !== null || this.#isClosed) return;
-    this.#host.say({ path: this.path, kind: "step1", vector: Y.encodeStateVector(this.doc) }, leader);
+    this.#host.say({ path: this.path, kind: "step1", vector: encodeStateVector(this.doc) }, leader);
     for (const reason of this.#holds) this.#host.hold(reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
   }
@@ -149,8 +149,8 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
     switch (speech.kind) {
       case "step1":
         // Followers answer the leader, and the leader everybody; and it asks back what it lacks itself.
-        this.#host.say({ path, kind: "step2", update: Y.encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
-        if (this.#keeper !== null) this.#host.say({ path, kind: "step1", vector: Y.encodeStateVector(doc) }, from);
+        this.#host.say({ path, kind: "step2", update: encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
+        if (this.#keeper !== null) this.#host.say({ path, kind: "step1", vector: encodeStateVector(doc) }, from);
         return this.#sayStatus();
       case "step2":
         return this.#take(from, speech, true);
@@ -179,7 +179,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
 
   /** What was told to this tab alone is told on, so that all tabs have it. */
   #take(from: string, { update, count }: { readonly update: Uint8Array; readonly count: number }, isDirect: boolean): void {
-    Y.applyUpdate(this.doc, update, new TabOrigin(from));
+    applyUpdate(this.doc, update, new TabOrigin(from));
     this.#seen[from] = Math.max(this.#seen[from] ?? 0, count);
     if (isDirect && this.#keeper !== null && update.length > EMPTY_UPDATE_BYTES) this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
     if (this.#keeper !== null) this.#setStatus(this.#keeper.status);

@@ -1,7 +1,7 @@
 // Keeps one document for all tabs of a browser, in the tab that leads: on the device, over REST and the
 // feed, and over a relay while that is worth a socket. Each way alone carries the document.
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import type { Api } from "../api/api.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
@@ -21,6 +21,7 @@ import { missingOnServer, readDocument } from "./rest-document.ts";
 import type { ServerCopy } from "./rest-document.ts";
 import { REST_ORIGIN, STORE_ORIGIN } from "./types.ts";
 import type { DocumentEvents, DocumentReceipt, DocumentStatus, SaveLevel } from "./types.ts";
+import { applyUpdate, encodeStateAsUpdate, encodeStateVector } from "../yjs.ts";
 
 /** What a keeper uses; it belongs to the workspace client. */
 export interface DocumentContext {
@@ -125,14 +126,14 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     if (this.#ending.signal.aborted) return;
     if (this.#needsAll) {
       this.#mark(true);
-      store?.append(path, Y.encodeStateAsUpdate(doc));
+      store?.append(path, encodeStateAsUpdate(doc));
     }
     this.#isOnDevice = true;
     if (stored !== null) {
       this.#epoch ??= stored.epoch;
       this.#needsAll ||= stored.hasUnsaved;
       this.#isMarked ||= stored.hasUnsaved;
-      Y.applyUpdate(doc, stored.update, STORE_ORIGIN);
+      applyUpdate(doc, stored.update, STORE_ORIGIN);
     }
     this.evaluate();
     await this.#pull();
@@ -293,13 +294,13 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     const { path, doc } = this.#kept;
     const isWhole = this.#needsAll;
     try {
-      const server = await readDocument(api, path, isWhole ? null : Y.encodeStateVector(doc), this.#ending.signal);
+      const server = await readDocument(api, path, isWhole ? null : encodeStateVector(doc), this.#ending.signal);
       if (this.#isAnother(server)) return this.#recover(server === null ? "deleted" : "epoch_changed");
       this.#reason = undefined;
       this.#learnEpoch(server?.epoch);
       if (server !== null) {
         this.#clock = Math.max(this.#clock, server.clock);
-        Y.applyUpdate(doc, server.update, REST_ORIGIN);
+        applyUpdate(doc, server.update, REST_ORIGIN);
       }
       if (isWhole) this.#sendMissing(missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface)));
       this.#isLoaded = true;
@@ -373,7 +374,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     this.#reason = reason;
     this.#link?.close({ forgets: true });
     this.#context.store?.drop(path);
-    this.emit("recovery", { document: Y.encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
+    this.emit("recovery", { document: encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
     this.#tell();
   }
 

@@ -1,10 +1,11 @@
 // One document's connection over the relays (L3), while it is worth one. What a relay got and has not
 // saved is remembered here, and handed over when the relay is lost.
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import type { SyncProvider, SyncProviderOptions, SyncStatus } from "../sync-provider.ts";
 import { TabOrigin } from "./types.ts";
 import type { DocumentReceipt } from "./types.ts";
+import { mergeUpdates } from "../yjs.ts";
 
 /** Makes the connection over relays. */
 export type Connect = (options: Pick<SyncProviderOptions, "awareness" | "doc" | "document" | "epoch" | "isNeighbour">) => SyncProvider;
@@ -134,7 +135,7 @@ export class RelayLink {
     this.#unsaved = [];
     const live = this.#live;
     this.#live = null;
-    this.#events.lost(unsaved.length === 0 ? null : Y.mergeUpdates(unsaved));
+    this.#events.lost(unsaved.length === 0 ? null : mergeUpdates(unsaved));
     live.abort();
   }
 }

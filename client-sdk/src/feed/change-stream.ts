@@ -7,6 +7,7 @@ import { Emitter } from "../emitter.ts";
 import { leaveFeed } from "./change-feed.ts";
 import { ChangeReader } from "./change-reader.ts";
 import type { ReaderOwner } from "./change-reader.ts";
+import { Timer } from "../timer.ts";
 
 /** `stopped`: the workspace is gone, or this user may not read it. */
 export type StreamState = "following" | "idle" | "paused" | "stopped";
@@ -27,7 +28,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   #cursor: number | undefined;
   #state: StreamState = "idle";
   #unwatch = () => {};
-  #timer: unknown;
+  readonly #lingering: Timer;
   /** Why it is stopped. */
   error: unknown = null;
 
@@ -35,6 +36,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
     super();
     this.#api = api;
     this.#environment = environment;
+    this.#lingering = new Timer(environment);
     this.#owner = { api, readers: new Set(), isClosed: false };
   }
 
@@ -79,7 +81,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   }
 
   #show(): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#lingering.clear();
     if (this.#state !== "paused") return;
     const reader = new ChangeReader(this.#owner, { since: this.#cursor, wanted: () => true });
     this.#reader = reader;
@@ -88,8 +90,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   }
 
   #linger(): void {
-    this.#environment.clearTimeout(this.#timer);
-    this.#timer = this.#environment.setTimeout(() => this.#state === "following" && this.#rest("paused"), HIDDEN_LINGER_MS);
+    this.#lingering.set(HIDDEN_LINGER_MS, () => this.#state === "following" && this.#rest("paused"));
   }
 
   async #follow(reader: ChangeReader): Promise<void> {
@@ -107,7 +108,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   }
 
   #rest(state: StreamState): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#lingering.clear();
     this.#cursor = this.cursor;
     const reader = this.#reader;
     this.#reader = null;

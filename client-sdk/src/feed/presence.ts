@@ -5,6 +5,7 @@ import type { Api } from "../api/api.ts";
 import type { Change, PresenceList } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 
 export type PresenceState = Readonly<Record<string, unknown>>;
 export type PresenceEvents = { change: PresenceList };
@@ -37,13 +38,16 @@ export class Presence extends Emitter<PresenceEvents> {
   #strangers = new Set<string>();
   #isActive = false;
   #unwatch = () => {};
-  #timer: unknown;
-  /** Asks when what is known is not fresh any more. */
-  #later: { readonly at: number; readonly timer: unknown } | null = null;
+  readonly #renewal: Timer;
+  /** Asks when what is known is not fresh any more: at that time. */
+  readonly #later: Timer;
+  #laterAt = Infinity;
 
   constructor(options: PresenceOptions) {
     super();
     this.#options = options;
+    this.#renewal = new Timer(options.environment);
+    this.#later = new Timer(options.environment);
   }
 
   /** The name of this browser's row. */
@@ -131,16 +135,19 @@ export class Presence extends Emitter<PresenceEvents> {
   }
 
   #refreshAt(at: number): void {
-    const { environment } = this.#options;
-    if (this.#later !== null && this.#later.at <= at) return;
-    environment.clearTimeout(this.#later?.timer);
-    this.#later = { at, timer: environment.setTimeout(() => this.#refresh(0), at - environment.now()) };
+    if (this.#laterAt <= at) return;
+    this.#laterAt = at;
+    this.#later.set(at - this.#options.environment.now(), () => this.#refresh(0));
   }
 
   #rest(): void {
-    this.#options.environment.clearTimeout(this.#timer);
-    this.#options.environment.clearTimeout(this.#later?.timer);
-    this.#later = null;
+    this.#renewal.clear();
+    this.#forgetLater();
+  }
+
+  #forgetLater(): void {
+    this.#later.clear();
+    this.#laterAt = Infinity;
   }
 
   #isDue(now: number): boolean {
@@ -149,8 +156,7 @@ export class Presence extends Emitter<PresenceEvents> {
 
   /** One request at a time; what is to be said changed meanwhile, so it is said after it. */
   #ask(): Promise<void> {
-    this.#options.environment.clearTimeout(this.#later?.timer);
-    this.#later = null;
+    this.#forgetLater();
     this.#asking ??= this.#exchange().finally(() => {
       this.#asking = null;
       if (this.#isActive && this.#state !== null && this.#said !== null && JSON.stringify(this.#state) !== this.#said.json) void this.#ask();
@@ -180,8 +186,8 @@ export class Presence extends Emitter<PresenceEvents> {
   /** Who reads for minutes without a sign of life is still here, as long as the page is looked at. */
   #tick(): void {
     const { environment } = this.#options;
-    environment.clearTimeout(this.#timer);
+    this.#renewal.clear();
     if (!this.#isActive || this.#state === null || environment.isHidden()) return;
-    this.#timer = environment.setTimeout(() => this.#refresh(0), RENEW_MS);
+    this.#renewal.set(RENEW_MS, () => this.#refresh(0));
   }
 }

@@ -12,6 +12,7 @@ import type { CoalescerTimes, Due } from "./coalescer.ts";
 import type { Write } from "./merge.ts";
 import type { Outbox, OutboxEntry } from "./outbox.ts";
 import type { Sender, WriteReceipt } from "./sender.ts";
+import { Timer } from "../timer.ts";
 
 /** The API refused a write for good: it is not in the outbox any more, and here to be shown or written anew. */
 export interface Refusal {
@@ -61,13 +62,14 @@ export class Ops extends Emitter<OpsEvents> {
   #lastReceipts = new Map<string, WriteReceipt>();
   #isSending = false;
   #isHiding = false;
-  #timer: unknown;
+  readonly #timer: Timer;
   /** There is no token for this account: nothing is sent until `retry`. */
   blocked: unknown = null;
 
   constructor(options: OpsOptions) {
     super();
     this.#options = options;
+    this.#timer = new Timer(options.environment);
     this.#coalescer = new Coalescer(options.times);
   }
 
@@ -84,7 +86,7 @@ export class Ops extends Emitter<OpsEvents> {
   /** Another tab sends from now on, or nobody. What was sent already may still be answered. */
   stop(): void {
     this.#isSending = false;
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#timer.clear();
   }
 
   /**
@@ -175,12 +177,12 @@ export class Ops extends Emitter<OpsEvents> {
 
   #run(): void {
     const { environment } = this.#options;
-    environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     if (!this.#isSending || this.blocked !== null) return;
     for (const surface of this.#coalescer.poll(environment.now())) void this.#send(surface);
     const now = environment.now();
     const next = this.#coalescer.pollTimeout(now);
-    if (next !== null) this.#timer = environment.setTimeout(() => this.#run(), Math.max(0, next - now));
+    if (next !== null) this.#timer.set(Math.max(0, next - now), () => this.#run());
   }
 
   async #send(surface: Due): Promise<void> {
