@@ -18,6 +18,7 @@ import { Seal } from "./p2p/seal.ts";
 import type { Signal } from "./p2p/seal.ts";
 import { MAX_PEERS, P2P_TIMES } from "./p2p/types.ts";
 import type { P2pOptions } from "./p2p/types.ts";
+import * as operations from "./api/operations.ts";
 
 export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pin" | "relays" | "times" | "workspace"> {
   readonly api: Api;
@@ -158,7 +159,7 @@ export class Peers {
     this.#isAsking = true;
     this.#askedAt = environment.now();
     environment.setTimeout(() => this.#tell(), P2P_TIMES.graceMs);
-    const answer = await api.attempt("mintToken", { body: JSON.stringify({ purpose: "relay" }) }, this.#ending.signal);
+    const answer = await api.attempt(operations.mintToken, { body: JSON.stringify({ purpose: "relay" }) }, this.#ending.signal);
     this.#isAsking = false;
     if (this.#ending.signal.aborted) return;
     const secret = "error" in answer ? undefined : jsonOf<TokenAnswer>(answer).peerSecret;

@@ -5,12 +5,13 @@ import { ProblemError } from "./api/problem.ts";
 import type { TokenAnswer } from "./api/types.ts";
 import { TokenRefusedError } from "./token-source.ts";
 import type { TokenProvider } from "./token-source.ts";
+import * as operations from "./api/operations.ts";
 
 export function scopeTokensOf(api: Api): TokenProvider {
   return async () => {
     try {
       // The connection tries again by itself, and has its own time limit.
-      return jsonOf<TokenAnswer>(await api.call("mintToken", { body: JSON.stringify({ purpose: "relay" }) }, { tries: 1 }));
+      return jsonOf<TokenAnswer>(await api.call(operations.mintToken, { body: JSON.stringify({ purpose: "relay" }) }, { tries: 1 }));
     } catch (error) {
       if (error instanceof ProblemError && (error.status === 401 || error.status === 403)) throw new TokenRefusedError(error.message);
       throw error;

@@ -105,10 +105,10 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
     keeper.on("status", (status) => this.#setStatus(status));
     keeper.on("recovery", (copy) => {
       this.emit("recovery", copy);
-      this.#host.say({ path, kind: "recovery", copy });
+      this.#host.say({ kind: "recovery", copy });
     });
-    keeper.on("joined", () => this.#host.say({ path, kind: "renew" }));
-    this.#host.say({ path, kind: "step1", vector: encodeStateVector(doc) });
+    keeper.on("joined", () => this.#host.say({ kind: "renew" }));
+    this.#host.say({ kind: "step1", vector: encodeStateVector(doc) });
     for (const reason of this.#holds) this.hold(this.#host.tab, reason, true);
     void keeper.start();
   }
@@ -125,7 +125,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   /** There is a leader to be in step with. */
   greet(leader: string): void {
     if (this.#keeper !== null || this.#isClosed) return;
-    this.#host.say({ path: this.path, kind: "step1", vector: encodeStateVector(this.doc) }, leader);
+    this.#host.say({ kind: "step1", vector: encodeStateVector(this.doc) }, leader);
     for (const reason of this.#holds) this.#host.hold(reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
   }
@@ -145,12 +145,12 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   }
 
   handleSpeech(speech: DocumentSpeech, from: string): void {
-    const { path, doc } = this;
+    const { doc } = this;
     switch (speech.kind) {
       case "step1":
         // Followers answer the leader, and the leader everybody; and it asks back what it lacks itself.
-        this.#host.say({ path, kind: "step2", update: encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
-        if (this.#keeper !== null) this.#host.say({ path, kind: "step1", vector: encodeStateVector(doc) }, from);
+        this.#host.say({ kind: "step2", update: encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
+        if (this.#keeper !== null) this.#host.say({ kind: "step1", vector: encodeStateVector(doc) }, from);
         return this.#sayStatus();
       case "step2":
         return this.#take(from, speech, true);
@@ -181,14 +181,14 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   #take(from: string, { update, count }: { readonly update: Uint8Array; readonly count: number }, isDirect: boolean): void {
     applyUpdate(this.doc, update, new TabOrigin(from));
     this.#seen[from] = Math.max(this.#seen[from] ?? 0, count);
-    if (isDirect && this.#keeper !== null && update.length > EMPTY_UPDATE_BYTES) this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
+    if (isDirect && this.#keeper !== null && update.length > EMPTY_UPDATE_BYTES) this.#host.say({ kind: "update", update, count: this.#made });
     if (this.#keeper !== null) this.#setStatus(this.#keeper.status);
   }
 
   readonly #handleUpdate = (update: Uint8Array, origin: unknown): void => {
     if (!(origin instanceof TabOrigin)) {
       if (origin !== REST_ORIGIN && origin !== STORE_ORIGIN && !(origin instanceof SyncSession)) this.#made += 1;
-      this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
+      this.#host.say({ kind: "update", update, count: this.#made });
     }
     if (this.#keeper !== null) return this.#keeper.handleUpdate(update, origin);
     this.#isUnkept = true;
@@ -215,7 +215,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   }
 
   #sayAwareness(clients: number[]): void {
-    if (clients.length > 0) this.#host.say({ path: this.path, kind: "awareness", update: encodeAwarenessUpdate(this.awareness, clients) });
+    if (clients.length > 0) this.#host.say({ kind: "awareness", update: encodeAwarenessUpdate(this.awareness, clients) });
   }
 
   #renew(): void {
@@ -230,7 +230,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
   }
 
   #sayStatus(): void {
-    if (this.#keeper !== null) this.#host.say({ path: this.path, kind: "status", status: this.#status, seen: this.#seen });
+    if (this.#keeper !== null) this.#host.say({ kind: "status", status: this.#status, seen: this.#seen });
   }
 }
 

@@ -4,6 +4,7 @@ import type { Api } from "../api/api.ts";
 import { ProblemError, notTheApi } from "../api/problem.ts";
 import type { Write } from "../ops/merge.ts";
 import { applyUpdate, encodeStateAsUpdate, encodeStateVector, mergeUpdates } from "../yjs.ts";
+import * as operations from "../api/operations.ts";
 
 export interface ServerCopy {
   readonly update: Uint8Array;
@@ -18,7 +19,7 @@ export interface ServerCopy {
 export async function readDocument(api: Api, path: string, vector: Uint8Array | null, signal: AbortSignal): Promise<ServerCopy | null> {
   const query = { sv: vector === null ? undefined : base64Url(vector) };
   try {
-    const { bytes, headers, status } = await api.call("readDocument", { path, query, headers: { Accept: "application/octet-stream" } }, { signal, tries: Infinity });
+    const { bytes, headers, status } = await api.call(operations.readDocument, { path, query, headers: { Accept: "application/octet-stream" } }, { signal, tries: Infinity });
     const clock = /^(?:W\/)?"(\d+)"$/.exec(headers.get("etag") ?? "")?.[1];
     const epoch = headers.get("yrelay-epoch");
     if (clock === undefined || epoch === null) throw notTheApi("The answer has no clock and epoch of a document", status);

@@ -13,6 +13,7 @@ import { ProblemError, UnreachableError } from "../api/problem.ts";
 import { parseObject } from "../json.ts";
 import { RecentChanges, isClock, parseChange } from "./recent-changes.ts";
 import type { ChangeList, Reset } from "../api/types.ts";
+import * as operations from "../api/operations.ts";
 
 /** Somebody who reads the feed, as the feed sees it. */
 export interface Listener {
@@ -233,7 +234,7 @@ class OneStream {
     const { recent } = this.#feed;
     for (let since = recent.head; since !== null && since < to; since = recent.head) {
       this.#deadline.arm(SILENCE_MS);
-      const answer = await this.#api.call("listChanges", { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
+      const answer = await this.#api.call(operations.listChanges, { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
       for (const entry of jsonOf<ChangeList>(answer).changes) {
         const change = parseChange(entry);
         if (change === null || recent.push(change) === "gap") throw NONSENSE;

@@ -37,7 +37,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
     this.#api = api;
     this.#environment = environment;
     this.#lingering = new Timer(environment);
-    this.#owner = { api, readers: new Set(), isClosed: false };
+    this.#owner = { api, readers: new Set(), closed: null };
   }
 
   get state(): StreamState {
@@ -75,8 +75,9 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
     leaveFeed(this.#api);
   }
 
-  close(): void {
-    this.#owner.isClosed = true;
+  /** Ends it for good; what would begin again stops with the reason. */
+  close(reason: Error): void {
+    this.#owner.closed = reason;
     this.release();
   }
 

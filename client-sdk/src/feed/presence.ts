@@ -6,6 +6,7 @@ import type { Change, PresenceList } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { Timer } from "../timer.ts";
+import * as operations from "../api/operations.ts";
 
 export type PresenceState = Readonly<Record<string, unknown>>;
 export type PresenceEvents = { change: PresenceList };
@@ -120,7 +121,7 @@ export class Presence extends Emitter<PresenceEvents> {
     if (this.#said === null) return;
     this.#said = null;
     const { api, session } = this.#options;
-    void api.attempt("deletePresence", { query: { session }, keepalive: true });
+    void api.attempt(operations.deletePresence, { query: { session }, keepalive: true });
   }
 
   /** Asks unless the answer is newer than that. A hidden page does not care until it is shown. */
@@ -169,8 +170,8 @@ export class Presence extends Emitter<PresenceEvents> {
     const [now, json] = [environment.now(), JSON.stringify(this.#state)];
     const says = this.#state !== null && this.#isActive && (this.#isDue(now) || this.#said?.json !== json);
     const body = JSON.stringify({ session, ttl: TTL_S, state: this.#state ?? {} });
-    const list = () => api.attempt("listPresence", { query: { session } });
-    let answer = says ? await api.attempt("putPresence", { body }) : await list();
+    const list = () => api.attempt(operations.listPresence, { query: { session } });
+    let answer = says ? await api.attempt(operations.putPresence, { body }) : await list();
     const isSaid = says && !("error" in answer);
     // Who may not be seen, or has too many tabs, may still see others.
     if (says && "error" in answer && !answer.passes) answer = await list();

@@ -97,9 +97,7 @@ export class Ops extends Emitter<OpsEvents> {
   applyOp(op: Write, { surface = surfaceOf(op), key }: ApplyOptions = {}): Promise<WriteReceipt> {
     const write = checked(op);
     const entry = this.#options.outbox.add(surface, write, key);
-    const result = new Promise<WriteReceipt>((settle, reject) => {
-      this.#waiters.set(entry, [...(this.#waiters.get(entry) ?? []), { settle, reject }]);
-    });
+    const result = this.#answerOf(entry);
     // Who does not wait hears of a refusal by the event.
     result.catch(() => {});
     this.#coalescer.handleAdd(surface, this.#options.environment.now());
@@ -110,12 +108,12 @@ export class Ops extends Emitter<OpsEvents> {
   /** Whether something waits on a surface, or anywhere. */
   isWaiting(surface?: string): boolean {
     const { outbox } = this.#options;
-    return surface === undefined ? outbox.size > 0 : outbox.first(surface) !== undefined;
+    return surface === undefined ? outbox.size > 0 : outbox.waiting(surface).length > 0;
   }
 
   /** What waits on a surface, the oldest first. */
   waiting(surface: string): readonly Write[] {
-    return this.#options.outbox.all(surface).map(({ write }) => write);
+    return this.#options.outbox.waiting(surface).map(({ write }) => write);
   }
 
   /** Whether what waits survives the page. */
@@ -130,9 +128,10 @@ export class Ops extends Emitter<OpsEvents> {
   async flush(surface?: string, signal?: AbortSignal): Promise<WriteReceipt | null> {
     const { outbox } = this.#options;
     const answered = outbox.loaded.then(async () => {
+      // What is asked for now: later writes of a surface are not waited for. What came from storage, or failed, is
+      // answered with its last entry.
       const names = surface === undefined ? [...outbox.surfaces()] : [surface];
-      // What is asked for now: later writes of a surface are not waited for.
-      const last = names.map((name) => this.#answerOf(name));
+      const last = names.flatMap((name) => outbox.waiting(name).slice(-1)).map(({ key }) => this.#answerOf(key));
       this.#coalescer.handleFlush(surface);
       this.#run();
       await Promise.all(last);
@@ -168,11 +167,11 @@ export class Ops extends Emitter<OpsEvents> {
     this.#run();
   }
 
-  /** Something waits on the surface that came from storage or failed: its answer is that of its last entry. */
-  async #answerOf(surface: string): Promise<void> {
-    const key = this.#options.outbox.last(surface)?.key;
-    if (key === undefined) return;
-    await new Promise<WriteReceipt>((settle, reject) => this.#waiters.set(key, [...(this.#waiters.get(key) ?? []), { settle, reject }]));
+  /** How this entry is answered, once it is. */
+  #answerOf(key: string): Promise<WriteReceipt> {
+    return new Promise((settle, reject) => {
+      this.#waiters.set(key, [...(this.#waiters.get(key) ?? []), { settle, reject }]);
+    });
   }
 
   #run(): void {
@@ -224,7 +223,7 @@ export class Ops extends Emitter<OpsEvents> {
     const { environment, outbox } = this.#options;
     outbox.remove(key);
     this.#failures.delete(surface);
-    this.#coalescer.handleDone(surface, outbox.first(surface) !== undefined, environment.now());
+    this.#coalescer.handleDone(surface, outbox.waiting(surface).length > 0, environment.now());
     const waiters = this.#waiters.get(key) ?? [];
     this.#waiters.delete(key);
     return waiters;

@@ -5,6 +5,7 @@ import type { OpsAnswer, Precondition, UpdateAnswer, WriteAnswer } from "../api/
 import type { Coalesced } from "./coalescer.ts";
 import type { OutboxEntry } from "./outbox.ts";
 import type { Write } from "./merge.ts";
+import * as operations from "../api/operations.ts";
 
 /** The word of the API that a write is committed. `epoch` is that of a document. */
 export interface WriteReceipt {
@@ -31,7 +32,7 @@ export function senderOf(api: Api): Sender {
   };
 }
 
-const CALLS = { delete: "deleteNode", patch: "patchNode", put: "putNode", update: "postUpdate" } as const;
+const CALLS = { delete: operations.deleteNode, patch: operations.patchNode, put: operations.putNode, update: operations.postUpdate };
 
 function send(api: Api, { key, write }: OutboxEntry, keepalive: boolean): Promise<Answer | Failure> {
   const body = bodyOf(write);

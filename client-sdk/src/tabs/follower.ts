@@ -32,10 +32,10 @@ export class LeaderCalls {
   /** Why no more is asked over this channel. */
   #end: { readonly reason: unknown } | null = null;
 
-  constructor(parts: { environment: PageEnvironment; channel: TabChannel; election: Election }, handle: Handler) {
-    this.#environment = parts.environment;
-    this.#channel = parts.channel;
-    this.#election = parts.election;
+  constructor(environment: PageEnvironment, channel: TabChannel, election: Election, handle: Handler) {
+    this.#environment = environment;
+    this.#channel = channel;
+    this.#election = election;
     this.#handle = handle;
     this.#ends = [
       this.#channel.on("message", (message) => this.#hear(message)),
