@@ -3,7 +3,8 @@
 import { jsonOf } from "./api/api.ts";
 import type { Api } from "./api/api.ts";
 import type { PresenceList, TokenAnswer } from "./api/types.ts";
-import type { PageEnvironment } from "./browser.ts";
+import { peerEnvironment } from "./browser.ts";
+import type { PageEnvironment, PeerEnvironment } from "./browser.ts";
 import type { Presence } from "./feed/presence.ts";
 import { HttpSignals } from "./p2p/http-signals.ts";
 import { LinkDocuments } from "./p2p/link-documents.ts";
@@ -22,20 +23,20 @@ import * as operations from "./api/operations.ts";
 
 export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pin" | "relays" | "times" | "workspace"> {
   readonly api: Api;
-  readonly environment: PageEnvironment;
+  readonly environment: PageEnvironment & PeerEnvironment;
   readonly presence: Presence;
   readonly p2p: P2pOptions;
 }
 
 /** What makes the direct connections of a tab: `webRtc()`, or something of the application's own. */
-export type ConnectPeers = (parts: Omit<PeersOptions, "p2p">) => Peers;
+export type ConnectPeers = (parts: Omit<PeersOptions, "environment" | "p2p"> & { readonly environment: PageEnvironment & Partial<PeerEnvironment> }) => Peers;
 
 /**
  * Direct connections by WebRTC, for the option `p2p` of `WorkspaceClient`. A part of its own, so that who does
  * without has none of it in the bundle.
  */
 export function webRtc(options: P2pOptions = {}): ConnectPeers {
-  return (parts) => new Peers({ ...parts, p2p: options });
+  return (parts) => new Peers({ ...parts, environment: { ...peerEnvironment(), ...parts.environment }, p2p: options });
 }
 
 export type { IceServer } from "./browser.ts";

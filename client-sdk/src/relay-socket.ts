@@ -132,21 +132,18 @@ export class RelaySocket {
   }
 
   get status(): RelayStatus {
-    const label = this.#config.labels[this.#state.at.index] ?? "";
-    switch (this.#state.kind) {
+    const { kind, at } = this.#state;
+    const label = this.#config.labels[at.index] ?? "";
+    switch (kind) {
       case "idle":
-        return { kind: "idle", label };
-      case "offline":
-        return { kind: "connecting", label };
-      case "connecting":
-      case "waiting":
-        return { kind: this.#state.at.restarts > 0 ? "draining" : "connecting", label };
+      case "synced":
+        return { kind, label };
+      case "stopped":
+        return { kind, label, reason: this.#state.reason };
       case "open":
         return { kind: "connected", label };
-      case "synced":
-        return { kind: "synced", label };
-      case "stopped":
-        return { kind: "stopped", label, reason: this.#state.reason };
+      default:
+        return { kind: kind !== "offline" && at.restarts > 0 ? "draining" : "connecting", label };
     }
   }
 
