@@ -67,12 +67,8 @@ export class Connection {
     this.#timer.set(times.openTimeoutMs, () => this.#finish("open_timeout"));
   }
 
-  send(frame: Uint8Array): void {
-    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(frame as Uint8Array<ArrayBuffer>);
-  }
-
-  say(message: object): void {
-    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(JSON.stringify(message));
+  send(frame: Uint8Array | string): void {
+    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(frame as Uint8Array<ArrayBuffer> | string);
   }
 
   /** The relay answered; from now on silence means that the link is dead. */

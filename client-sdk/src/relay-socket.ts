@@ -275,7 +275,7 @@ export class RelaySocket {
     return {
       label,
       send: (frame) => line.connection?.send(frame),
-      say: (message) => line.connection?.say(message),
+      say: (message) => line.connection?.send(JSON.stringify(message)),
       fail: () => line.connection?.fail(),
       synced: () => {
         line.connection?.synced();

@@ -150,11 +150,10 @@ export class Api {
   /** Throws a `TypeError` for a path that is none. */
   #request<Id extends string>(operation: Operation<Id>, input: Input<Id>): ApiRequest {
     const [id, method, , type] = operation;
-    const { body, keepalive } = input;
+    const { body = null, keepalive = false } = input;
     const headers: Record<string, string> = type === undefined ? {} : { "content-type": type };
     for (const [name, value] of Object.entries<string | undefined>(input.headers ?? {})) if (value !== undefined) headers[name.toLowerCase()] = value;
-    const init = { method, ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
-    return { id, url: this.#origin + addressOf(operation, this.workspace, input), headers, init };
+    return { id, url: this.#origin + addressOf(operation, this.workspace, input), headers, init: { method, body, keepalive } };
   }
 
   async #refused({ id }: ApiRequest, response: Response): Promise<Failure> {

@@ -37,7 +37,8 @@ export class Deadline {
 }
 
 /** The promise, or the signal's reason if that comes first. */
-export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
   return new Promise((settle, reject) => {
     const abort = () => reject(signal.reason);
     if (signal.aborted) abort();
@@ -60,10 +61,10 @@ export function pause(environment: AgentEnvironment, ms: number, signal: AbortSi
   });
 }
 
-/** What the application's token provider answers, unless that takes too long. */
-export function answerWithin<T>(environment: Pick<AgentEnvironment, "clearTimeout" | "setTimeout">, answer: Promise<T>, limitMs: number): Promise<T> {
+/** What somebody answers, unless that takes too long: then a `TimeoutError` that says who. */
+export function answerWithin<T>(environment: Pick<AgentEnvironment, "clearTimeout" | "setTimeout">, answer: Promise<T>, limitMs: number, who: string): Promise<T> {
   return new Promise((settle, reject) => {
-    const timer = environment.setTimeout(() => reject(new Error(`The token provider did not answer within ${limitMs} ms.`)), limitMs);
+    const timer = environment.setTimeout(() => reject(new DOMException(`${who} did not answer within ${limitMs} ms.`, "TimeoutError")), limitMs);
     answer.then(settle, reject).finally(() => environment.clearTimeout(timer));
   });
 }

@@ -5,7 +5,8 @@ import { Doc } from "yjs";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
 import { StatusEmitter } from "../emitter.ts";
-import { quietAwareness } from "../quiet-awareness.ts";
+import { clientsOf, quietAwareness } from "../quiet-awareness.ts";
+import type { AwarenessChange } from "../quiet-awareness.ts";
 import { SyncSession } from "../sync-session.ts";
 import { DocumentKeeper } from "./keeper.ts";
 import type { DocumentContext } from "./keeper.ts";
@@ -62,8 +63,7 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
    */
   flush(signal?: AbortSignal): Promise<DocumentReceipt> {
     if (this.#isClosed) return Promise.reject(Object.assign(new Error("The document is closed; open it again."), { code: "closed" }));
-    const receipt = this.#host.flush();
-    return signal === undefined ? receipt : unlessAborted(receipt, signal);
+    return unlessAborted(this.#host.flush(), signal);
   }
 
   /** Holds a socket whatever the company, until the reason is taken back. */
@@ -197,11 +197,11 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
 
   readonly #handleDestroy = (): void => this.close();
 
-  readonly #handleAwareness = ({ added, updated, removed }: AwarenessChange, origin: unknown): void => {
-    const clients = [...added, ...updated, ...removed];
+  readonly #handleAwareness = (change: AwarenessChange, origin: unknown): void => {
+    const clients = clientsOf(change);
     const own = this.awareness.clientID;
     if (origin instanceof TabOrigin) {
-      this.#countClients(origin.tab, { added, updated, removed });
+      this.#countClients(origin.tab, change);
       // Somebody said that this tab's person is gone: it is not, and its clock was raised by that.
       if (clients.includes(own)) this.#sayAwareness([own]);
     } else this.#sayAwareness(this.#keeper === null ? clients.filter((client) => client === own) : clients);
@@ -236,9 +236,3 @@ export class SharedDocument extends StatusEmitter<DocumentEvents> {
 
 /** An update without structs and deletes. */
 const EMPTY_UPDATE_BYTES = 2;
-
-interface AwarenessChange {
-  readonly added: readonly number[];
-  readonly updated: readonly number[];
-  readonly removed: readonly number[];
-}

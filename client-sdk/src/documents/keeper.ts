@@ -302,7 +302,11 @@ export class DocumentKeeper extends StatusEmitter<Events> {
         this.#clock = Math.max(this.#clock, server.clock);
         applyUpdate(doc, server.update, REST_ORIGIN);
       }
-      if (isWhole) this.#sendMissing(missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface)));
+      if (isWhole) {
+        const missing = missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface));
+        this.#needsAll = false;
+        if (missing !== null) this.#write(missing);
+      }
       this.#isLoaded = true;
     } catch (error) {
       if (this.#ending.signal.aborted) return;
@@ -316,11 +320,6 @@ export class DocumentKeeper extends StatusEmitter<Events> {
   #compare(): void {
     this.#needsAll = true;
     void this.#pull();
-  }
-
-  #sendMissing(missing: Uint8Array | null): void {
-    this.#needsAll = false;
-    if (missing !== null) this.#write(missing);
   }
 
   /** Where there was a document there is none, or another one. */
@@ -340,7 +339,12 @@ export class DocumentKeeper extends StatusEmitter<Events> {
         // What others did from now on comes by the feed; what came before it is read.
         if (!this.#ending.signal.aborted && !this.#isFinal) void this.#pull();
       },
-      saved: (isNews) => this.#allSaved(isNews),
+      saved: (isNews) => {
+        if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
+        this.#learnEpoch(this.#link?.epoch);
+        this.#needsAll = false;
+        this.#refusal = undefined;
+      },
       stopped: (reason) => this.#handleStop(reason),
       changed: ({ readOnly }) => {
         this.#isReadOnly ||= readOnly;
@@ -348,13 +352,6 @@ export class DocumentKeeper extends StatusEmitter<Events> {
         this.#tell();
       },
     });
-  }
-
-  #allSaved(isNews: boolean): void {
-    if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
-    this.#learnEpoch(this.#link?.epoch);
-    this.#needsAll = false;
-    this.#refusal = undefined;
   }
 
   /** The relays are of no use; REST may be, and says so itself if it is not. */

@@ -74,7 +74,7 @@ export class RelayLink {
     if (this.#provider !== null) return;
     const { path, doc, awareness } = this.#parts;
     const isNeighbour = (origin: unknown) => origin instanceof TabOrigin;
-    const provider = this.#connect({ doc, document: path, awareness, isNeighbour, ...(epoch === undefined ? {} : { epoch }) });
+    const provider = this.#connect({ doc, document: path, awareness, isNeighbour, epoch });
     this.#provider = provider;
     provider.on("status", (status) => this.#handle(provider, status));
   }

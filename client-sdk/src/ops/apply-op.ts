@@ -127,7 +127,7 @@ export class Ops extends Emitter<OpsEvents> {
    */
   async flush(surface?: string, signal?: AbortSignal): Promise<WriteReceipt | null> {
     const { outbox } = this.#options;
-    const answered = outbox.loaded.then(async () => {
+    const flushed = outbox.loaded.then(async () => {
       // What is asked for now: later writes of a surface are not waited for. What came from storage, or failed, is
       // answered with its last entry.
       const names = surface === undefined ? [...outbox.surfaces()] : [surface];
@@ -138,7 +138,7 @@ export class Ops extends Emitter<OpsEvents> {
       const receipts = surface === undefined ? [...this.#lastReceipts.values()] : [this.#lastReceipts.get(surface)];
       return receipts.reduce<WriteReceipt | null>((newest, receipt) => (receipt !== undefined && receipt.clock > (newest?.clock ?? 0) ? receipt : newest), null);
     });
-    return signal === undefined ? answered : unlessAborted(answered, signal);
+    return unlessAborted(flushed, signal);
   }
 
   /** The page is hidden and may never come back: everything goes out now, in calls that outlive it. */
