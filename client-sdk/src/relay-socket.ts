@@ -224,8 +224,7 @@ export class RelaySocket {
   #open(index: number): Promise<void> {
     const line = newLine();
     this.#active = line;
-    // Somebody may have hung up meanwhile.
-    return this.#reach(line, index, () => line === this.#active, (error) => this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError }));
+    return this.#reach(line, index);
   }
 
   /** Looks whether an earlier entry works again. */
@@ -233,15 +232,17 @@ export class RelaySocket {
     const line = newLine();
     this.#hangUp(this.#probe);
     this.#probe = line;
-    return this.#reach(line, index, () => line === this.#probe, () => this.#probeFailed(line));
+    return this.#reach(line, index);
   }
 
-  async #reach(line: Line, index: number, isWanted: () => boolean, failed: (error: unknown) => void): Promise<void> {
+  async #reach(line: Line, index: number): Promise<void> {
     try {
       const token = (await this.#tokens?.token()) ?? null;
-      if (isWanted()) this.#dial(line, index, token);
+      // Somebody may have hung up meanwhile.
+      if (line === this.#active || line === this.#probe) this.#dial(line, index, token);
     } catch (error) {
-      if (isWanted()) failed(error);
+      if (line === this.#active) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
+      else this.#probeFailed(line);
     }
   }
 

@@ -51,10 +51,6 @@ export class SyncSession {
     if (!this.#isProbe) this.#announce();
   }
 
-  get label(): string {
-    return this.#channel.label;
-  }
-
   say(message: object): void {
     this.#channel.say(message);
   }

@@ -265,7 +265,7 @@ export class WorkspaceTab extends StatusEmitter<WorkspaceEvents> implements Docu
 
   /** Answers a tab, this one or another. What it does bears repetition. */
   async #serve(method: string, payload: unknown, tab: string): Promise<unknown> {
-    const { path = "", state = null, reason = "", isSet = false } = payload as { path?: string; state?: PresenceState | null; reason?: string; isSet?: boolean };
+    const { path, state = null, reason, isSet } = payload as { path: string; state?: PresenceState | null; reason: string; isSet: boolean };
     switch (method) {
       case "apply":
         return this.#apply(payload as OutboxEntry);

@@ -269,7 +269,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
 
   #handleRefusal(error: unknown): void {
     const code = codeOf(error);
-    if (code === "epoch_changed") return this.#recover("epoch_changed");
+    if (code === "epoch_changed") return this.#recover(code);
     this.#refusal = code;
     this.#isReadOnly ||= code === "forbidden";
     this.#tell();
@@ -324,7 +324,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
 
   /** Where there was a document there is none, or another one. */
   #isAnother(server: ServerCopy | null): boolean {
-    return this.#epoch !== undefined && (server === null || (server.epoch !== 0 && server.epoch !== this.#epoch));
+    return this.#epoch !== undefined && server?.epoch !== 0 && server?.epoch !== this.#epoch;
   }
 
   #linkOver(connect: Connect): RelayLink {

@@ -24,8 +24,8 @@ export interface Listener {
   fail(error: unknown): void;
 }
 
-/** How reading a stream ended. `refused`: whoever uses this token gets no stream. */
-type Outcome = StreamEnd | { readonly kind: "deleted"; readonly error: unknown } | { readonly kind: "refused"; readonly error: unknown };
+/** How reading a stream ended. `deleted`: nobody gets one any more. `refused`: whoever uses this token gets none. */
+type Outcome = StreamEnd | { readonly kind: "deleted" | "refused"; readonly error: unknown };
 
 /** What came makes no sense. The stream counts as lost, so nobody reads this. */
 const NONSENSE = new Error("not a stream of changes");
@@ -109,8 +109,7 @@ export class ChangeFeed {
       const stream = new OneStream(this, api, signal);
       const outcome = await stream.read();
       if (signal.aborted) break;
-      if (outcome.kind === "deleted") this.#end(() => true, outcome.error);
-      else if (outcome.kind === "refused") this.#end((listener) => listener.api === api, outcome.error);
+      if ("error" in outcome) this.#end((listener) => outcome.kind === "deleted" || listener.api === api, outcome.error);
       else {
         const again = reopen(failures, outcome, stream.livedMs, api.environment.random());
         failures = again.failures;

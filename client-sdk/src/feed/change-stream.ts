@@ -29,8 +29,6 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   #state: StreamState = "idle";
   #unwatch = () => {};
   readonly #lingering: Timer;
-  /** Why it is stopped. */
-  error: unknown = null;
 
   constructor(api: Api, environment: PageEnvironment) {
     super();
@@ -53,7 +51,6 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   start(since?: number): void {
     if (this.#state === "following" || this.#state === "paused") return;
     this.#cursor = since ?? this.#cursor;
-    this.error = null;
     this.#unwatch = this.#environment.watch((change) => {
       if (change === "hidden") this.#linger();
       if (change === "visible") this.#show();
@@ -100,9 +97,8 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
         if (this.#reader !== reader) return;
         this.emit("item", item);
       }
-    } catch (error) {
+    } catch {
       if (this.#reader !== reader) return;
-      this.error = error;
       this.#unwatch();
       this.#rest("stopped");
     }

@@ -16,7 +16,9 @@ const TTL_S = 300;
 /** A row is renewed when so much of its life is over: by whatever happens then, or by the tick of a page that is looked at. */
 const RENEW_MS = 240_000;
 /** What is known is good for so long: after a look at the page, after a sign of somebody new, and after what is no news. */
-const FRESH_MS = { focus: 5_000, newcomer: 2_000, noNews: 60_000 } as const;
+const FOCUS_FRESH_MS = 5_000;
+const NEWCOMER_FRESH_MS = 2_000;
+const NO_NEWS_FRESH_MS = 60_000;
 
 export interface PresenceOptions {
   readonly api: Api;
@@ -72,7 +74,7 @@ export class Presence extends Emitter<PresenceEvents> {
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
       if (change === "hidden") this.#rest();
-      else if (change !== "offline" && change !== "stored") this.#refresh(FRESH_MS.focus);
+      else if (change !== "offline" && change !== "stored") this.#refresh(FOCUS_FRESH_MS);
     });
     if (this.#state !== null) this.#refresh(0);
   }
@@ -108,7 +110,7 @@ export class Presence extends Emitter<PresenceEvents> {
     // A relay speaks for people.
     const isNews = actor.startsWith("relay:") ? (this.otherHumans ?? 0) === 0 : known === undefined && actor !== this.#options.account() && !this.#strangers.has(actor);
     if (isNews && !actor.startsWith("relay:")) this.#strangers.add(actor);
-    this.#refresh(isNews ? FRESH_MS.newcomer : FRESH_MS.noNews);
+    this.#refresh(isNews ? NEWCOMER_FRESH_MS : NO_NEWS_FRESH_MS);
   }
 
   /** The last tab closes. */
