@@ -2,9 +2,9 @@
 // time. Whatever happens, callers go on without it: `run` never rejects, and the loss is told once.
 import { wrap } from "idb";
 import type { DBSchema, IDBPDatabase, IDBPTransaction, StoreNames } from "idb";
+import { answerWithin } from "./api/deadline.ts";
 import type { PageEnvironment } from "./browser.ts";
 import type { Write } from "./ops/merge.ts";
-import { answerWithin } from "./api/deadline.ts";
 
 /** `durable`: what is written survives the page. `memory`: it does not. */
 export type StorageState = "durable" | "memory";

@@ -2,6 +2,7 @@
 // one, its edits need no relay. It is an extra: whatever fails here, relays and the API carry the document.
 import { jsonOf } from "./api/api.ts";
 import type { Api } from "./api/api.ts";
+import * as operations from "./api/operations.ts";
 import type { PresenceList, TokenAnswer } from "./api/types.ts";
 import { peerEnvironment } from "./browser.ts";
 import type { PageEnvironment, PeerEnvironment } from "./browser.ts";
@@ -19,7 +20,6 @@ import { Seal } from "./p2p/seal.ts";
 import type { Signal } from "./p2p/seal.ts";
 import { MAX_PEERS, P2P_TIMES } from "./p2p/types.ts";
 import type { P2pOptions } from "./p2p/types.ts";
-import * as operations from "./api/operations.ts";
 
 export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pin" | "relays" | "times" | "workspace"> {
   readonly api: Api;

@@ -10,9 +10,9 @@ import type { Relay } from "./relay-list.ts";
 import { WALKER_TIMES, initialState, step } from "./relay-walker.ts";
 import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, WalkerState, WalkerTimes } from "./relay-walker.ts";
 import { pinOfTab } from "./tab-pin.ts";
+import { Timer } from "./timer.ts";
 import { TokenRefusedError, TokenSource } from "./token-source.ts";
 import type { ScopeToken, TokenProvider } from "./token-source.ts";
-import { Timer } from "./timer.ts";
 
 export type RelayTimes = ConnectionTimes & WalkerTimes;
 

@@ -1,11 +1,11 @@
 // Scope tokens for the relays, from the API.
 import { jsonOf } from "./api/api.ts";
 import type { Api } from "./api/api.ts";
+import * as operations from "./api/operations.ts";
 import { ProblemError } from "./api/problem.ts";
 import type { TokenAnswer } from "./api/types.ts";
 import { TokenRefusedError } from "./token-source.ts";
 import type { TokenProvider } from "./token-source.ts";
-import * as operations from "./api/operations.ts";
 
 export function scopeTokensOf(api: Api): TokenProvider {
   return async () => {

@@ -8,8 +8,8 @@ import { mayPass, parseRetryAfter, retryDelay } from "./backoff.ts";
 import { Deadline, pause, unlessAborted } from "./deadline.ts";
 import type { AgentEnvironment } from "./deadline.ts";
 import { CALL_LIMIT_MS, MAX_RETRY_AFTER_MS, MAX_TRIES } from "./limits.ts";
-import * as operations from "./operations.ts";
 import { addressOf, checkWorkspaceId } from "./operations.ts";
+import * as operations from "./operations.ts";
 import type { Input, Operation } from "./operations.ts";
 import { UnreachableError, errorOf, notTheApi, parseProblem } from "./problem.ts";
 

@@ -1,8 +1,8 @@
 // The nodes below a path, page by page as they are needed: for agents and for pages.
 import { jsonOf } from "./api.ts";
 import type { Api } from "./api.ts";
-import type { Node, NodeList } from "./types.ts";
 import * as operations from "./operations.ts";
+import type { Node, NodeList } from "./types.ts";
 
 export interface ListOptions {
   readonly signal?: AbortSignal;

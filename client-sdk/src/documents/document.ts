@@ -8,11 +8,11 @@ import { StatusEmitter } from "../emitter.ts";
 import { clientsOf, quietAwareness } from "../quiet-awareness.ts";
 import type { AwarenessChange } from "../quiet-awareness.ts";
 import { SyncSession } from "../sync-session.ts";
+import { applyAwarenessUpdate, applyUpdate, encodeAwarenessUpdate, encodeStateAsUpdate, encodeStateVector, removeAwarenessStates } from "../yjs.ts";
 import { DocumentKeeper } from "./keeper.ts";
 import type { DocumentContext } from "./keeper.ts";
 import { OPENING, REST_ORIGIN, STORE_ORIGIN, TabOrigin } from "./types.ts";
 import type { DocumentEvents, DocumentReceipt, DocumentSpeech, DocumentStatus } from "./types.ts";
-import { applyAwarenessUpdate, applyUpdate, encodeAwarenessUpdate, encodeStateAsUpdate, encodeStateVector, removeAwarenessStates } from "../yjs.ts";
 
 /** What a document needs of its tab; it belongs to the workspace client. */
 export interface DocumentHost {

@@ -15,13 +15,13 @@ import type { Peers, SharedWithPeers } from "../p2p.ts";
 import type { DocumentStore } from "../store.ts";
 import { FlushError } from "../receipts.ts";
 import { SyncSession } from "../sync-session.ts";
+import { applyUpdate, encodeStateAsUpdate, encodeStateVector } from "../yjs.ts";
 import { RelayLink } from "./relay-link.ts";
 import type { Connect } from "./relay-link.ts";
 import { missingOnServer, readDocument } from "./rest-document.ts";
 import type { ServerCopy } from "./rest-document.ts";
 import { REST_ORIGIN, STORE_ORIGIN } from "./types.ts";
 import type { DocumentEvents, DocumentReceipt, DocumentStatus, SaveLevel } from "./types.ts";
-import { applyUpdate, encodeStateAsUpdate, encodeStateVector } from "../yjs.ts";
 
 /** What a keeper uses; it belongs to the workspace client. */
 export interface DocumentContext {

@@ -3,9 +3,9 @@
 import type { Awareness } from "y-protocols/awareness";
 import type * as Y from "yjs";
 import type { SyncProvider, SyncProviderOptions, SyncStatus } from "../sync-provider.ts";
+import { mergeUpdates } from "../yjs.ts";
 import { TabOrigin } from "./types.ts";
 import type { DocumentReceipt } from "./types.ts";
-import { mergeUpdates } from "../yjs.ts";
 
 /** Makes the connection over relays. */
 export type Connect = (options: Pick<SyncProviderOptions, "awareness" | "doc" | "document" | "epoch" | "isNeighbour">) => SyncProvider;

@@ -1,10 +1,10 @@
 // A document over REST (L4): what the server has and this copy lacks, and the other way round.
 import { Doc } from "yjs";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import { ProblemError, notTheApi } from "../api/problem.ts";
 import type { Write } from "../ops/merge.ts";
 import { applyUpdate, encodeStateAsUpdate, encodeStateVector, mergeUpdates } from "../yjs.ts";
-import * as operations from "../api/operations.ts";
 
 export interface ServerCopy {
   readonly update: Uint8Array;

@@ -6,6 +6,7 @@ import type { Api, Failure } from "../api/api.ts";
 import { reopen } from "../api/backoff.ts";
 import type { StreamEnd } from "../api/backoff.ts";
 import { Deadline, pause } from "../api/deadline.ts";
+import * as operations from "../api/operations.ts";
 import { EventParser } from "./event-parser.ts";
 import type { ServerEvent } from "./event-parser.ts";
 import { CALL_LIMIT_MS, LINGER_MS, PAGE_LIMIT, SILENCE_MS } from "../api/limits.ts";
@@ -13,7 +14,6 @@ import { ProblemError, UnreachableError } from "../api/problem.ts";
 import { parseObject } from "../json.ts";
 import { RecentChanges, isClock, parseChange } from "./recent-changes.ts";
 import type { ChangeList, Reset } from "../api/types.ts";
-import * as operations from "../api/operations.ts";
 
 /** Somebody who reads the feed, as the feed sees it. */
 export interface Listener {

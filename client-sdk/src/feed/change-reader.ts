@@ -2,14 +2,14 @@
 // never had, it reads by pages; so it may be as slow as it likes, and memory does not grow with it.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
+import { ProblemError, notTheApi } from "../api/problem.ts";
 import { feedOf } from "./change-feed.ts";
 import type { ChangeFeed, Listener } from "./change-feed.ts";
 import type { Wanted } from "./change-filter.ts";
 import { PAGE_LIMIT } from "../api/limits.ts";
-import { ProblemError, notTheApi } from "../api/problem.ts";
 import { isClock, parseChange } from "./recent-changes.ts";
 import type { Change, ChangeList, FeedItem, Reset, Workspace } from "../api/types.ts";
-import * as operations from "../api/operations.ts";
 
 /** Whose iterators they are. */
 export interface ReaderOwner {

@@ -4,10 +4,10 @@ import type { Api } from "../api/api.ts";
 import type { FeedItem } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import { leaveFeed } from "./change-feed.ts";
 import { ChangeReader } from "./change-reader.ts";
 import type { ReaderOwner } from "./change-reader.ts";
-import { Timer } from "../timer.ts";
 
 /** `stopped`: the workspace is gone, or this user may not read it. */
 export type StreamState = "following" | "idle" | "paused" | "stopped";

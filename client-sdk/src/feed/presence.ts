@@ -2,11 +2,11 @@
 // beat, and asks who else is when that may have changed and matters.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { Change, PresenceList } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { Timer } from "../timer.ts";
-import * as operations from "../api/operations.ts";
 
 export type PresenceState = Readonly<Record<string, unknown>>;
 export type PresenceEvents = { change: PresenceList };

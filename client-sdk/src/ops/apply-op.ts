@@ -6,13 +6,13 @@ import { retryDelay } from "../api/backoff.ts";
 import { encodePath } from "../api/operations.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import { TokenRefusedError } from "../token-source.ts";
 import { Coalescer } from "./coalescer.ts";
 import type { CoalescerTimes, Due } from "./coalescer.ts";
 import type { Write } from "./merge.ts";
 import type { Outbox, OutboxEntry } from "./outbox.ts";
 import type { Sender, WriteReceipt } from "./sender.ts";
-import { Timer } from "../timer.ts";
 
 /** The API refused a write for good: it is not in the outbox any more, and here to be shown or written anew. */
 export interface Refusal {

@@ -1,7 +1,7 @@
 // Two writes of one surface as one, where that means exactly the same. Pure.
 import type { Op } from "../api/types.ts";
-import { mergeUpdates } from "../yjs.ts";
 import { isObject } from "../json.ts";
+import { mergeUpdates } from "../yjs.ts";
 
 /** What a page asks for: an op on a record, or an update of a document. */
 export type Write = Op | UpdateOp;

@@ -1,11 +1,11 @@
 // One write of the outbox as one call of the API.
 import { jsonOf } from "../api/api.ts";
 import type { Answer, Api, Failure } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { OpsAnswer, Precondition, UpdateAnswer, WriteAnswer } from "../api/types.ts";
 import type { Coalesced } from "./coalescer.ts";
 import type { OutboxEntry } from "./outbox.ts";
 import type { Write } from "./merge.ts";
-import * as operations from "../api/operations.ts";
 
 /** The word of the API that a write is committed. `epoch` is that of a document. */
 export interface WriteReceipt {

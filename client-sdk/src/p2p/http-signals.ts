@@ -2,11 +2,11 @@
 // into only while somebody is sought.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { SignalList } from "../api/types.ts";
 import type { Environment } from "../browser.ts";
 import { TOPIC } from "./relay-signals.ts";
 import { P2P_TIMES } from "./types.ts";
-import * as operations from "../api/operations.ts";
 
 export class HttpSignals {
   readonly #api: Api;

@@ -2,11 +2,11 @@
 // of this browser's people. The same conversation as with a relay, so its edits count as others' everywhere.
 import type { Awareness } from "y-protocols/awareness";
 import type * as Y from "yjs";
-import { SyncSession } from "../sync-session.ts";
-import type { LinkDocuments } from "./link-documents.ts";
 import { clientsOf } from "../quiet-awareness.ts";
 import type { AwarenessChange } from "../quiet-awareness.ts";
+import { SyncSession } from "../sync-session.ts";
 import { removeAwarenessStates } from "../yjs.ts";
+import type { LinkDocuments } from "./link-documents.ts";
 
 export interface PeerDocumentParts {
   readonly path: string;

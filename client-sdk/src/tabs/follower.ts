@@ -1,11 +1,11 @@
 // Work that the leading tab does, asked for by any tab: here if this tab leads, else over the channel.
 // A call outlives its leader: it is asked again of the next one, so what it does must bear repetition.
 import type { PageEnvironment } from "../browser.ts";
+import { Timer } from "../timer.ts";
 import type { TabChannel } from "./channel.ts";
 import { plainError, revivedError } from "./channel.ts";
 import type { Election } from "./leader.ts";
 import type { TabMessage } from "./types.ts";
-import { Timer } from "../timer.ts";
 
 /** Does what a tab asks for. */
 export type Handler = (method: string, payload: unknown, tab: string) => Promise<unknown>;

@@ -3,9 +3,9 @@
 // is frozen, and loses the lock to a tab that needs one. Without locks or a channel each tab leads itself.
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import type { TabChannel } from "./channel.ts";
 import type { Role, TabMessage } from "./types.ts";
-import { Timer } from "../timer.ts";
 
 export type ElectionEvents = {
   role: Role;

@@ -1,7 +1,7 @@
 // Tells when another tab is gone, also when it died without a word: each tab holds a lock of its own,
 // and who waits for that lock gets it then.
-import type { PageEnvironment } from "../browser.ts";
 import { unlessAborted } from "../api/deadline.ts";
+import type { PageEnvironment } from "../browser.ts";
 
 export class TabLife {
   readonly #environment: PageEnvironment;
