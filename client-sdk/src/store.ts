@@ -57,7 +57,6 @@ export class IndexedDbStore implements DocumentStore {
   }
 
   append(path: string, update: Uint8Array): void {
-    this.#open.add(path);
     this.#do({ work: (transaction) => transaction.objectStore("updates").add({ path, update }), grows: path });
   }
 
@@ -80,6 +79,7 @@ export class IndexedDbStore implements DocumentStore {
 
   #do(task: Task): void {
     if (this.#database.state === "memory") return;
+    if (task.grows !== undefined) this.#open.add(task.grows);
     this.#tasks.push(task);
     this.#working ??= Promise.resolve().then(() => this.#work()).finally(() => (this.#working = null));
   }
