@@ -347,10 +347,17 @@ export class WorkspaceTab extends StatusEmitter<WorkspaceEvents> implements Docu
     const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
+    const presence = this.#presence;
     const shared = { environment, workspace, relays, pin, times, onTelemetry, getToken: scopeTokensOf(api) };
-    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...shared });
-    const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const peers = p2p?.({ ...shared, api, presence }) ?? null;
-    return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
+    return {
+      environment,
+      api,
+      ops,
+      store,
+      presence,
+      account: () => this.#account,
+      connect: relays.length === 0 ? null : (options) => new SyncProvider({ ...options, ...shared }),
+      peers: p2p?.({ ...shared, api, presence }) ?? null,
+    };
   }
 }

@@ -233,14 +233,12 @@ export class Ops extends Emitter<OpsEvents> {
     const { environment } = this.#options;
     const failures = this.#failures.get(surface) ?? 0;
     this.#failures.set(surface, failures + 1);
-    const now = environment.now();
-    this.#coalescer.handleFailure(surface, retryDelay(failures, environment.random(), retryAfterMs), now);
+    this.#coalescer.handleFailure(surface, retryDelay(failures, environment.random(), retryAfterMs), environment.now());
   }
 
   #block(surface: string, error: unknown): void {
-    const now = this.#options.environment.now();
     this.blocked = error;
-    this.#coalescer.handleFailure(surface, 0, now);
+    this.#coalescer.handleFailure(surface, 0, this.#options.environment.now());
   }
 
   #changed(): void {
