@@ -97,6 +97,10 @@ export interface PageEnvironment extends Environment {
   indexedDB(): IDBFactory | null;
   locks(): LockManagerLike | null;
   openChannel(name: string): BroadcastChannelLike | null;
+}
+
+/** What browsers need besides to connect to each other. */
+export interface PeerEnvironment {
   /** Throws where there is no WebRTC. */
   connectPeer(configuration: { iceServers: IceServer[] }): PeerConnectionLike;
   crypto(): Crypto;
@@ -123,6 +127,12 @@ export function browserEnvironment(): PageEnvironment {
     // Node has both too, but only pages have tabs.
     locks: () => (page === undefined ? null : ((globalThis.navigator?.locks as LockManagerLike | undefined) ?? null)),
     openChannel: (name) => (page === undefined || typeof BroadcastChannel === "undefined" ? null : (new BroadcastChannel(name) as unknown as BroadcastChannelLike)),
+  };
+}
+
+/** A part of its own, so that only pages that connect to each other carry it. */
+export function peerEnvironment(): PeerEnvironment {
+  return {
     connectPeer: (configuration) => new RTCPeerConnection(configuration) as unknown as PeerConnectionLike,
     crypto: () => globalThis.crypto,
   };

@@ -10,6 +10,7 @@ import type { Relay } from "./relay-list.ts";
 import { WALKER_TIMES, initialState, step } from "./relay-walker.ts";
 import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, WalkerState, WalkerTimes } from "./relay-walker.ts";
 import { pinOfTab } from "./tab-pin.ts";
+import { Timer } from "./timer.ts";
 import { TokenRefusedError, TokenSource } from "./token-source.ts";
 import type { ScopeToken, TokenProvider } from "./token-source.ts";
 
@@ -81,12 +82,14 @@ export class RelaySocket {
   #isStored = false;
   #active: Line | null = null;
   #probe: Line | null = null;
-  #connectTimer: unknown;
-  #probeTimer: unknown;
+  readonly #connectTimer: Timer;
+  readonly #probeTimer: Timer;
 
   constructor(options: RelaySocketOptions) {
     this.#options = options;
     this.#environment = options.environment ?? browserEnvironment();
+    this.#connectTimer = new Timer(this.#environment);
+    this.#probeTimer = new Timer(this.#environment);
     this.#times = { ...WALKER_TIMES, ...CONNECTION_TIMES, ...options.times };
     const labels = options.relays.map(({ label }) => label);
     if (labels.length === 0) throw new TypeError("There is no relay in the list; name at least one.");
@@ -129,21 +132,18 @@ export class RelaySocket {
   }
 
   get status(): RelayStatus {
-    const label = this.#config.labels[this.#state.at.index] ?? "";
-    switch (this.#state.kind) {
+    const { kind, at } = this.#state;
+    const label = this.#config.labels[at.index] ?? "";
+    switch (kind) {
       case "idle":
-        return { kind: "idle", label };
-      case "offline":
-        return { kind: "connecting", label };
-      case "connecting":
-      case "waiting":
-        return { kind: this.#state.at.restarts > 0 ? "draining" : "connecting", label };
+      case "synced":
+        return { kind, label };
+      case "stopped":
+        return { kind, label, reason: this.#state.reason };
       case "open":
         return { kind: "connected", label };
-      case "synced":
-        return { kind: "synced", label };
-      case "stopped":
-        return { kind: "stopped", label, reason: this.#state.reason };
+      default:
+        return { kind: kind !== "offline" && at.restarts > 0 ? "draining" : "connecting", label };
     }
   }
 
@@ -194,17 +194,15 @@ export class RelaySocket {
       case "adoptProbe":
         return this.#adoptProbe();
       case "cancelProbe":
-        this.#environment.clearTimeout(this.#probeTimer);
+        this.#probeTimer.clear();
         this.#probe = this.#hangUp(this.#probe);
         return;
       case "closeSocket":
-        this.#environment.clearTimeout(this.#connectTimer);
+        this.#connectTimer.clear();
         this.#active = this.#hangUp(this.#active);
         return;
       case "connect":
-        this.#environment.clearTimeout(this.#connectTimer);
-        this.#connectTimer = this.#environment.setTimeout(() => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }), effect.afterMs);
-        return;
+        return this.#connectTimer.set(effect.afterMs, () => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }));
       case "emit":
         this.#options.onTelemetry?.(effect.event);
         return;
@@ -212,9 +210,7 @@ export class RelaySocket {
         void this.#open(effect.index);
         return;
       case "probe":
-        this.#environment.clearTimeout(this.#probeTimer);
-        this.#probeTimer = this.#environment.setTimeout(() => void this.#openProbe(effect.index), effect.afterMs);
-        return;
+        return this.#probeTimer.set(effect.afterMs, () => void this.#openProbe(effect.index));
       case "refreshToken":
         this.#tokens?.refresh(effect.required);
         return;
@@ -228,8 +224,7 @@ export class RelaySocket {
   #open(index: number): Promise<void> {
     const line = newLine();
     this.#active = line;
-    // Somebody may have hung up meanwhile.
-    return this.#reach(line, index, () => line === this.#active, (error) => this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError }));
+    return this.#reach(line, index);
   }
 
   /** Looks whether an earlier entry works again. */
@@ -237,15 +232,17 @@ export class RelaySocket {
     const line = newLine();
     this.#hangUp(this.#probe);
     this.#probe = line;
-    return this.#reach(line, index, () => line === this.#probe, () => this.#probeFailed(line));
+    return this.#reach(line, index);
   }
 
-  async #reach(line: Line, index: number, isWanted: () => boolean, failed: (error: unknown) => void): Promise<void> {
+  async #reach(line: Line, index: number): Promise<void> {
     try {
       const token = (await this.#tokens?.token()) ?? null;
-      if (isWanted()) this.#dial(line, index, token);
+      // Somebody may have hung up meanwhile.
+      if (line === this.#active || line === this.#probe) this.#dial(line, index, token);
     } catch (error) {
-      if (isWanted()) failed(error);
+      if (line === this.#active) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
+      else this.#probeFailed(line);
     }
   }
 
@@ -279,7 +276,7 @@ export class RelaySocket {
     return {
       label,
       send: (frame) => line.connection?.send(frame),
-      say: (message) => line.connection?.say(message),
+      say: (message) => line.connection?.send(JSON.stringify(message)),
       fail: () => line.connection?.fail(),
       synced: () => {
         line.connection?.synced();

@@ -1,18 +1,19 @@
 // SyncProvider: keeps one Y.Doc and its Awareness in sync over a list of relays.
-import { removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
 import type { StopReason } from "./close-codes.ts";
 import { StatusEmitter } from "./emitter.ts";
 import { parseObject } from "./json.ts";
-import { quietAwareness } from "./quiet-awareness.ts";
+import { clientsOf, quietAwareness } from "./quiet-awareness.ts";
+import type { AwarenessChange } from "./quiet-awareness.ts";
 import { FlushError, Receipts } from "./receipts.ts";
 import type { Receipt, SaveState } from "./receipts.ts";
 import { RelaySocket } from "./relay-socket.ts";
 import type { Channel, Receiver, RelaySocketOptions, RelayStatus } from "./relay-socket.ts";
 import { SyncSession } from "./sync-session.ts";
+import { encodeStateAsUpdate, removeAwarenessStates } from "./yjs.ts";
 
 export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environment" | "getToken" | "onTelemetry" | "pin" | "relays" | "times"> {
   readonly doc: Y.Doc;
@@ -24,7 +25,7 @@ export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environme
   /** Tells awareness states that come from further tabs of this browser by their origin: this connection speaks for them too. */
   readonly isNeighbour?: (origin: unknown) => boolean;
   /** The epoch that a stored copy of the document comes from. */
-  readonly epoch?: number;
+  readonly epoch?: number | undefined;
   /** Hear of the workspace's changes by the event `change`. */
   readonly changes?: boolean;
   /** Ask for receipts when edits rest, so that `save` becomes `saved` by itself. On by default. */
@@ -220,7 +221,7 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
 
   #recoveryCopy(): RecoveryCopy {
     const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
-    return { document: Y.encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
+    return { document: encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
   }
 
   #becomeReadOnly(): void {
@@ -264,10 +265,10 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
     else if (this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
 
-  #heardOfNeighbours({ added, updated, removed }: AwarenessChange): readonly number[] {
-    for (const client of [...added, ...updated]) this.#neighbours.add(client);
-    const heard = [...added, ...updated, ...removed].filter((client) => this.#neighbours.has(client));
-    for (const client of removed) this.#neighbours.delete(client);
+  #heardOfNeighbours(change: AwarenessChange): readonly number[] {
+    for (const client of [...change.added, ...change.updated]) this.#neighbours.add(client);
+    const heard = clientsOf(change).filter((client) => this.#neighbours.has(client));
+    for (const client of change.removed) this.#neighbours.delete(client);
     return heard;
   }
 
@@ -276,14 +277,7 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
     if (origin instanceof SyncSession && this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
 
-  #isOwn({ added, updated, removed }: AwarenessChange): boolean {
-    const own = this.awareness.clientID;
-    return added.includes(own) || updated.includes(own) || removed.includes(own);
+  #isOwn(change: AwarenessChange): boolean {
+    return clientsOf(change).includes(this.awareness.clientID);
   }
-}
-
-interface AwarenessChange {
-  readonly added: readonly number[];
-  readonly updated: readonly number[];
-  readonly removed: readonly number[];
 }

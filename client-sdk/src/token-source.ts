@@ -75,6 +75,6 @@ export class TokenSource {
         return token;
       })
       .finally(() => (this.#fetching = null));
-    return answerWithin(this.#environment, this.#fetching, limitMs);
+    return answerWithin(this.#environment, this.#fetching, limitMs, "The token provider");
   }
 }

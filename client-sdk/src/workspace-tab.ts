@@ -11,11 +11,11 @@ import type { DocumentContext } from "./documents/keeper.ts";
 import { OpenDocuments } from "./documents/open-documents.ts";
 import type { DocumentTab } from "./documents/open-documents.ts";
 import type { DocumentSpeech } from "./documents/types.ts";
+import { StatusEmitter } from "./emitter.ts";
 import { ChangeStream } from "./feed/change-stream.ts";
 import { Presence } from "./feed/presence.ts";
 import type { PresenceState } from "./feed/presence.ts";
 import { Ops } from "./ops/apply-op.ts";
-import type { Refusal } from "./ops/apply-op.ts";
 import type { Coalesced } from "./ops/coalescer.ts";
 import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
@@ -26,15 +26,9 @@ import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
 import { sessionOfTab } from "./tab-session.ts";
 import { TabCompany } from "./tabs/company.ts";
+import type { Role } from "./tabs/types.ts";
 import { TokenRefusedError } from "./token-source.ts";
-import type { WorkspaceClientOptions, WorkspaceStatus } from "./workspace-client.ts";
-
-export interface TabEvents {
-  item(item: FeedItem): void;
-  presence(list: PresenceList): void;
-  refused(refusal: Refusal): void;
-  status(): void;
-}
+import type { WorkspaceClientOptions, WorkspaceEvents, WorkspaceStatus } from "./workspace-client.ts";
 
 type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
 
@@ -43,13 +37,12 @@ const AWAY = new Error("The page was away.");
 
 const CLOSED = Object.assign(new Error("The client is closed; make a new one."), { code: "closed" });
 
-export class WorkspaceTab {
+export class WorkspaceTab extends StatusEmitter<WorkspaceEvents> implements DocumentTab {
   readonly id: string;
   readonly api: Api;
   readonly ops: Ops;
   readonly #options: TabOptions;
   readonly #environment: PageEnvironment;
-  readonly #events: TabEvents;
   readonly #outbox: Outbox;
   readonly #stream: ChangeStream;
   readonly #presence: Presence;
@@ -72,11 +65,11 @@ export class WorkspaceTab {
   /** The page is back from the back/forward cache. */
   #restore = () => {};
 
-  constructor(options: TabOptions, events: TabEvents) {
+  constructor(options: TabOptions) {
+    super();
     const { api, workspace, token, environment } = options;
     this.#options = options;
     this.#environment = environment;
-    this.#events = events;
     this.id = environment.uuid();
     this.#account = options.account ?? null;
     this.api = new Api({ api, workspace, getToken: tokensOf(token, () => this.#account) }, environment);
@@ -84,11 +77,11 @@ export class WorkspaceTab {
     this.#outbox = new Outbox(environment.uuid, () => this.ops.handleStored());
     this.ops = new Ops({ environment, outbox: this.#outbox, times: options.coalescer, send: (entry, how) => this.#send(entry, how) });
     this.#presence = new Presence({ api: this.api, environment, session: sessionOfTab(environment), account: () => this.#account });
-    this.#documents = new OpenDocuments(this.#documentTab());
+    this.#documents = new OpenDocuments(this);
     this.#stream = new ChangeStream(this.api, environment);
-    this.ops.on("change", () => events.status());
-    this.ops.on("refused", (refusal) => events.refused(refusal));
-    this.#stream.on("state", () => events.status());
+    this.ops.on("change", () => this.#tell());
+    this.ops.on("refused", (refusal) => this.emit("refused", refusal));
+    this.#stream.on("state", () => this.#tell());
     this.#stream.on("item", (item) => this.#deliver(item));
     this.#presence.on("change", (list) => this.#deliverPresence(list));
     this.#unwatch = environment.watch((change) => {
@@ -103,7 +96,7 @@ export class WorkspaceTab {
     const loss = this.#database?.loss ?? null;
     return {
       account: this.#account,
-      role: this.#known?.election.role ?? null,
+      role: this.role,
       storage: this.#database?.state ?? "memory",
       ...(loss === null ? {} : { storageLoss: loss }),
       stream: this.#stream.state,
@@ -116,11 +109,19 @@ export class WorkspaceTab {
     return this.#told;
   }
 
+  get role(): Role | null {
+    return this.#known?.election.role ?? null;
+  }
+
+  #tell(): void {
+    this.tell(this.status);
+  }
+
   start(): void {
     this.#company ??= this.#begin();
     this.#company.catch((error) => {
       this.#isSignedOut = error instanceof TokenRefusedError;
-      this.#events.status();
+      this.#tell();
     });
   }
 
@@ -138,7 +139,7 @@ export class WorkspaceTab {
       this.start();
     }
     this.ops.retry();
-    if (this.#known?.election.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
+    if (this.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
   }
 
   /**
@@ -181,7 +182,7 @@ export class WorkspaceTab {
     this.#documents.closeAll();
     this.ops.hide();
     this.#presence.close();
-    this.#stream.close();
+    this.#stream.close(CLOSED);
     this.ops.stop();
     this.#context?.peers?.close();
     this.#unwatch();
@@ -191,18 +192,12 @@ export class WorkspaceTab {
     this.#database?.close();
   }
 
-  #documentTab(): DocumentTab {
-    const role = () => this.#known?.election.role ?? null;
-    return {
-      id: this.id,
-      get role() {
-        return role();
-      },
-      call: (method, payload) => this.call(method, payload),
-      say: (speech, to) => this.#known?.channel.say({ kind: "tell", topic: "document", payload: speech }, to),
-      watchTab: (tab, gone) => this.#known?.life.watch(tab, gone),
-      changed: () => this.#showDocuments(),
-    };
+  say(topic: string, payload: unknown, to?: string): void {
+    this.#known?.channel.say({ kind: "tell", topic, payload }, to);
+  }
+
+  watchTab(tab: string, gone: () => void): void {
+    this.#known?.life.watch(tab, gone);
   }
 
   /** Whose tab it is comes first: locks, channels and storage are of one account. */
@@ -213,15 +208,14 @@ export class WorkspaceTab {
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
     const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;
-    const company = new TabCompany(environment, this.id, name, {
-      role: (role) => (role === "leader" ? this.#lead(name) : this.#follow()),
-      leader: (leader) => this.#greet(leader),
-      heard: (topic, payload, from) => this.#hear(topic, payload, from),
-      serve: (method, payload, tab) => this.#serve(method, payload, tab),
-    });
+    const company = new TabCompany(environment, this.id, name, (method, payload, tab) => this.#serve(method, payload, tab));
+    const { channel, election } = company;
+    channel.on("message", (message) => message.kind === "tell" && this.#hear(message.topic, message.payload, message.from));
+    election.on("role", (role) => (role === "leader" ? this.#lead(name) : this.#follow()));
+    election.on("leader", (leader) => this.#greet(leader));
     this.#known = company;
-    company.election.start();
-    this.#events.status();
+    election.start();
+    this.#tell();
     return company;
   }
 
@@ -238,8 +232,8 @@ export class WorkspaceTab {
     this.#stream.start(this.#cursor);
     this.#presence.start();
     this.#documents.lead(this.#context);
-    this.#showDocuments();
-    this.#events.status();
+    this.changed();
+    this.#tell();
   }
 
   #follow(): void {
@@ -255,7 +249,7 @@ export class WorkspaceTab {
     this.#outbox.detach();
     this.#database?.close();
     this.#database = null;
-    this.#events.status();
+    this.#tell();
   }
 
   /** Another tab leads: it is told what is open here, and what waits here is sent to it. */
@@ -271,7 +265,7 @@ export class WorkspaceTab {
 
   /** Answers a tab, this one or another. What it does bears repetition. */
   async #serve(method: string, payload: unknown, tab: string): Promise<unknown> {
-    const { path = "", state = null, reason = "", isSet = false } = payload as { path?: string; state?: PresenceState | null; reason?: string; isSet?: boolean };
+    const { path, state = null, reason, isSet } = payload as { path: string; state?: PresenceState | null; reason: string; isSet: boolean };
     switch (method) {
       case "apply":
         return this.#apply(payload as OutboxEntry);
@@ -287,7 +281,7 @@ export class WorkspaceTab {
         return { cursor: this.#stream.cursor, presence: this.presenceList };
       case "show":
         this.#shown = state;
-        return this.#showDocuments();
+        return this.changed();
       case "refresh":
         return this.#presence.refresh();
     }
@@ -303,7 +297,7 @@ export class WorkspaceTab {
 
   /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
   #send(entry: Coalesced<OutboxEntry>, how: { readonly keepalive: boolean }): ReturnType<Sender> {
-    if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
+    if (this.role === "leader") return this.#toApi(entry, how);
     const { signal } = this.#leading;
     return unlessAborted(this.call("apply", entry), signal).then(
       (receipt) => receipt as WriteReceipt,
@@ -313,10 +307,10 @@ export class WorkspaceTab {
 
   #hear(topic: string, payload: unknown, from: string): void {
     if (topic === "document") {
-      const speech = payload as DocumentSpeech;
+      const speech = payload as DocumentSpeech & { readonly path: string };
       return this.#documents.get(speech.path)?.handleSpeech(speech, from);
     }
-    if (this.#known?.election.role === "leader") return;
+    if (this.role === "leader") return;
     if (topic === "item") this.#deliver(payload as FeedItem);
     if (topic === "presence") this.#deliverPresence(payload as PresenceList);
   }
@@ -324,20 +318,21 @@ export class WorkspaceTab {
   #deliver(item: FeedItem): void {
     this.#cursor = item.kind === "reset" ? item.head : item.clock;
     if (this.#context !== null) {
-      this.#known?.channel.say({ kind: "tell", topic: "item", payload: item });
+      this.say("item", item);
       this.#documents.handleChange(item);
       if (item.kind !== "reset") this.#presence.handleChange(item);
     }
-    this.#events.item(item);
+    this.emit("change", item);
   }
 
   #deliverPresence(list: PresenceList): void {
     this.#told = list;
-    if (this.#context !== null) this.#known?.channel.say({ kind: "tell", topic: "presence", payload: list });
-    this.#events.presence(list);
+    if (this.#context !== null) this.say("presence", list);
+    this.emit("presence", list);
   }
 
-  #showDocuments(): void {
+  /** Others see which document was opened last, unless the application says more. */
+  changed(): void {
     const path = this.#documents.lastPath;
     this.#presence.show(this.#shown !== undefined ? this.#shown : path === undefined ? null : { path });
   }
@@ -345,17 +340,24 @@ export class WorkspaceTab {
   #handleLoss(loss: string | null): void {
     if (loss !== null) this.#environment.warn(`yrelay: what is written is in memory only, until it is saved (${loss}).`);
     this.ops.handleStored();
-    this.#events.status();
+    this.#tell();
   }
 
   #contextOf(store: DocumentContext["store"]): DocumentContext {
     const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
+    const presence = this.#presence;
     const shared = { environment, workspace, relays, pin, times, onTelemetry, getToken: scopeTokensOf(api) };
-    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...shared });
-    const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const peers = p2p?.({ ...shared, api, presence }) ?? null;
-    return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
+    return {
+      environment,
+      api,
+      ops,
+      store,
+      presence,
+      account: () => this.#account,
+      connect: relays.length === 0 ? null : (options) => new SyncProvider({ ...options, ...shared }),
+      peers: p2p?.({ ...shared, api, presence }) ?? null,
+    };
   }
 }

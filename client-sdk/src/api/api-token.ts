@@ -35,7 +35,7 @@ export class ApiToken {
   }
 
   async #fetch(): Promise<string> {
-    const token = await answerWithin(this.#environment, Promise.resolve().then(this.#provider), TOKEN_LIMIT_MS);
+    const token = await answerWithin(this.#environment, Promise.resolve().then(this.#provider), TOKEN_LIMIT_MS, "The token provider");
     if (typeof token !== "string" || !TOKEN.test(token)) throw new TypeError("The token provider did not answer a token; answer a string without spaces.");
     return (this.#kept = token);
   }

@@ -3,11 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { OPERATIONS } from "./operations.ts";
-import type { HeaderName, OperationId, QueryName } from "./operations.ts";
+import * as operations from "./operations.ts";
+import type { HeaderName, Operation as Row, QueryName } from "./operations.ts";
 import { PROBLEM_CODES } from "./problem.ts";
 import { CHANGE_KINDS } from "./types.ts";
 import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, PresenceEntry, PresenceList, SignalList, TokenAnswer, Workspace, WriteAnswer } from "./types.ts";
+
+type OperationId = Exclude<keyof typeof operations, "addressOf" | "checkWorkspaceId" | "encodePath">;
 
 interface Schema {
   readonly $ref?: string;
@@ -87,10 +89,11 @@ const HEADERS: { readonly [Id in OperationId]: Names<HeaderName<Id>> } = {
   streamChanges: {},
 };
 
-for (const id of Object.keys(OPERATIONS) as OperationId[]) {
-  const [method, path, body] = OPERATIONS[id] as readonly [string, string, string?];
+const ROWS = Object.entries(operations).filter(([, value]) => typeof value !== "function") as [string, Row<OperationId>][];
+for (const [name, [id, method, path, body]] of ROWS) {
   const address = `/api/workspaces/{workspaceId}${path}`;
   test(`${id} is the operation of the description`, () => {
+    assert.equal(name, id);
     const there = DOCUMENT.paths[address];
     assert.ok(there, `${address} is described`);
     const operation = there[method.toLowerCase()];

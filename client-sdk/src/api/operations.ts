@@ -1,32 +1,30 @@
 // The operations of the API that agents and pages call, and their addresses. A test compares the table with
 // the OpenAPI document, and the compiler compares the calls with the table.
 
-/** Method, address below the workspace's, and the media type of the body. */
-type Operation = readonly [method: "DELETE" | "GET" | "PATCH" | "POST" | "PUT", path: string, body?: string];
+/** The `operationId` of the OpenAPI document, method, address below the workspace's, and the media type of the body. */
+export type Operation<Id extends string = string> = readonly [id: Id, method: "DELETE" | "GET" | "PATCH" | "POST" | "PUT", path: string, body?: string];
 
 const JSON_TYPE = "application/json";
 
-/** By the `operationId` of the OpenAPI document. */
-export const OPERATIONS = {
-  applyOps: ["POST", "/ops", JSON_TYPE],
-  deleteNode: ["DELETE", "/nodes/{path}"],
-  deletePresence: ["DELETE", "/presence"],
-  editDocument: ["POST", "/docs/{path}/edits", JSON_TYPE],
-  listChanges: ["GET", "/changes"],
-  listNodes: ["GET", "/nodes"],
-  listPresence: ["GET", "/presence"],
-  listSignals: ["GET", "/p2p/signal"],
-  mintToken: ["POST", "/tokens", JSON_TYPE],
-  patchNode: ["PATCH", "/nodes/{path}", "application/merge-patch+json"],
-  postUpdate: ["POST", "/docs/{path}/updates", "application/octet-stream"],
-  putNode: ["PUT", "/nodes/{path}", JSON_TYPE],
-  putPresence: ["PUT", "/presence", JSON_TYPE],
-  readDocument: ["GET", "/docs/{path}"],
-  readNode: ["GET", "/nodes/{path}"],
-  readWorkspace: ["GET", ""],
-  sendSignal: ["POST", "/p2p/signal", JSON_TYPE],
-  streamChanges: ["GET", "/changes/stream"],
-} as const satisfies Record<string, Operation>;
+// One by one, so that a page carries no operation that only agents call.
+export const applyOps = ["applyOps", "POST", "/ops", JSON_TYPE] as const;
+export const deleteNode = ["deleteNode", "DELETE", "/nodes/{path}"] as const;
+export const deletePresence = ["deletePresence", "DELETE", "/presence"] as const;
+export const editDocument = ["editDocument", "POST", "/docs/{path}/edits", JSON_TYPE] as const;
+export const listChanges = ["listChanges", "GET", "/changes"] as const;
+export const listNodes = ["listNodes", "GET", "/nodes"] as const;
+export const listPresence = ["listPresence", "GET", "/presence"] as const;
+export const listSignals = ["listSignals", "GET", "/p2p/signal"] as const;
+export const mintToken = ["mintToken", "POST", "/tokens", JSON_TYPE] as const;
+export const patchNode = ["patchNode", "PATCH", "/nodes/{path}", "application/merge-patch+json"] as const;
+export const postUpdate = ["postUpdate", "POST", "/docs/{path}/updates", "application/octet-stream"] as const;
+export const putNode = ["putNode", "PUT", "/nodes/{path}", JSON_TYPE] as const;
+export const putPresence = ["putPresence", "PUT", "/presence", JSON_TYPE] as const;
+export const readDocument = ["readDocument", "GET", "/docs/{path}"] as const;
+export const readNode = ["readNode", "GET", "/nodes/{path}"] as const;
+export const readWorkspace = ["readWorkspace", "GET", ""] as const;
+export const sendSignal = ["sendSignal", "POST", "/p2p/signal", JSON_TYPE] as const;
+export const streamChanges = ["streamChanges", "GET", "/changes/stream"] as const;
 
 type KeyHeader = "Idempotency-Key";
 type WriteHeader = KeyHeader | "If-Match" | "If-None-Match";
@@ -55,13 +53,12 @@ interface Headers {
   readonly readDocument: "Accept";
 }
 
-export type OperationId = keyof typeof OPERATIONS;
-export type QueryName<Id extends OperationId> = Id extends keyof Queries ? Queries[Id] : never;
-export type HeaderName<Id extends OperationId> = Id extends keyof Headers ? Headers[Id] : never;
+export type QueryName<Id extends string> = Id extends keyof Queries ? Queries[Id] : never;
+export type HeaderName<Id extends string> = Id extends keyof Headers ? Headers[Id] : never;
 type Value = number | string | undefined;
 
 /** What one call adds to its operation. Members that are undefined are left out. */
-export interface Input<Id extends OperationId> {
+export interface Input<Id extends string> {
   readonly path?: string;
   readonly query?: { readonly [Name in QueryName<Id>]?: Value };
   readonly headers?: { readonly [Name in HeaderName<Id>]?: string | undefined };
@@ -74,11 +71,11 @@ export interface Input<Id extends OperationId> {
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The address of a call, below the API's origin. */
-export function addressOf<Id extends OperationId>(id: Id, workspace: string, { path, query }: Input<Id>): string {
+export function addressOf<Id extends string>([, , template]: Operation<Id>, workspace: string, { path, query }: Input<Id>): string {
   const found = new URLSearchParams();
   for (const [name, value] of Object.entries<Value>(query ?? {})) if (value !== undefined) found.set(name, String(value));
   // As a function: a `$` in a path means nothing.
-  const address = `/api/workspaces/${workspace}${OPERATIONS[id][1].replace("{path}", () => encodePath(path ?? ""))}`;
+  const address = `/api/workspaces/${workspace}${template.replace("{path}", () => encodePath(path ?? ""))}`;
   return found.size === 0 ? address : `${address}?${found}`;
 }
 

@@ -1,7 +1,7 @@
 // Keeps one document for all tabs of a browser, in the tab that leads: on the device, over REST and the
 // feed, and over a relay while that is worth a socket. Each way alone carries the document.
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import type { Api } from "../api/api.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
@@ -15,6 +15,7 @@ import type { Peers, SharedWithPeers } from "../p2p.ts";
 import type { DocumentStore } from "../store.ts";
 import { FlushError } from "../receipts.ts";
 import { SyncSession } from "../sync-session.ts";
+import { applyUpdate, encodeStateAsUpdate, encodeStateVector } from "../yjs.ts";
 import { RelayLink } from "./relay-link.ts";
 import type { Connect } from "./relay-link.ts";
 import { missingOnServer, readDocument } from "./rest-document.ts";
@@ -125,14 +126,14 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     if (this.#ending.signal.aborted) return;
     if (this.#needsAll) {
       this.#mark(true);
-      store?.append(path, Y.encodeStateAsUpdate(doc));
+      store?.append(path, encodeStateAsUpdate(doc));
     }
     this.#isOnDevice = true;
     if (stored !== null) {
       this.#epoch ??= stored.epoch;
       this.#needsAll ||= stored.hasUnsaved;
       this.#isMarked ||= stored.hasUnsaved;
-      Y.applyUpdate(doc, stored.update, STORE_ORIGIN);
+      applyUpdate(doc, stored.update, STORE_ORIGIN);
     }
     this.evaluate();
     await this.#pull();
@@ -268,7 +269,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
 
   #handleRefusal(error: unknown): void {
     const code = codeOf(error);
-    if (code === "epoch_changed") return this.#recover("epoch_changed");
+    if (code === "epoch_changed") return this.#recover(code);
     this.#refusal = code;
     this.#isReadOnly ||= code === "forbidden";
     this.#tell();
@@ -293,15 +294,19 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     const { path, doc } = this.#kept;
     const isWhole = this.#needsAll;
     try {
-      const server = await readDocument(api, path, isWhole ? null : Y.encodeStateVector(doc), this.#ending.signal);
+      const server = await readDocument(api, path, isWhole ? null : encodeStateVector(doc), this.#ending.signal);
       if (this.#isAnother(server)) return this.#recover(server === null ? "deleted" : "epoch_changed");
       this.#reason = undefined;
       this.#learnEpoch(server?.epoch);
       if (server !== null) {
         this.#clock = Math.max(this.#clock, server.clock);
-        Y.applyUpdate(doc, server.update, REST_ORIGIN);
+        applyUpdate(doc, server.update, REST_ORIGIN);
       }
-      if (isWhole) this.#sendMissing(missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface)));
+      if (isWhole) {
+        const missing = missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface));
+        this.#needsAll = false;
+        if (missing !== null) this.#write(missing);
+      }
       this.#isLoaded = true;
     } catch (error) {
       if (this.#ending.signal.aborted) return;
@@ -317,14 +322,9 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     void this.#pull();
   }
 
-  #sendMissing(missing: Uint8Array | null): void {
-    this.#needsAll = false;
-    if (missing !== null) this.#write(missing);
-  }
-
   /** Where there was a document there is none, or another one. */
   #isAnother(server: ServerCopy | null): boolean {
-    return this.#epoch !== undefined && (server === null || (server.epoch !== 0 && server.epoch !== this.#epoch));
+    return this.#epoch !== undefined && server?.epoch !== 0 && server?.epoch !== this.#epoch;
   }
 
   #linkOver(connect: Connect): RelayLink {
@@ -339,7 +339,12 @@ export class DocumentKeeper extends StatusEmitter<Events> {
         // What others did from now on comes by the feed; what came before it is read.
         if (!this.#ending.signal.aborted && !this.#isFinal) void this.#pull();
       },
-      saved: (isNews) => this.#allSaved(isNews),
+      saved: (isNews) => {
+        if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
+        this.#learnEpoch(this.#link?.epoch);
+        this.#needsAll = false;
+        this.#refusal = undefined;
+      },
       stopped: (reason) => this.#handleStop(reason),
       changed: ({ readOnly }) => {
         this.#isReadOnly ||= readOnly;
@@ -347,13 +352,6 @@ export class DocumentKeeper extends StatusEmitter<Events> {
         this.#tell();
       },
     });
-  }
-
-  #allSaved(isNews: boolean): void {
-    if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
-    this.#learnEpoch(this.#link?.epoch);
-    this.#needsAll = false;
-    this.#refusal = undefined;
   }
 
   /** The relays are of no use; REST may be, and says so itself if it is not. */
@@ -373,7 +371,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
     this.#reason = reason;
     this.#link?.close({ forgets: true });
     this.#context.store?.drop(path);
-    this.emit("recovery", { document: Y.encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
+    this.emit("recovery", { document: encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
     this.#tell();
   }
 

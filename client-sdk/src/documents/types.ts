@@ -39,7 +39,7 @@ export interface DocumentReceipt {
   readonly epoch: number;
 }
 
-export type DocumentSpeech = { readonly path: string } & (
+export type DocumentSpeech =
   | { readonly kind: "awareness"; readonly update: Uint8Array }
   | { readonly kind: "recovery"; readonly copy: RecoveryCopy }
   /** The relay has forgotten everybody: say again that you are here. */
@@ -48,8 +48,7 @@ export type DocumentSpeech = { readonly path: string } & (
   | { readonly kind: "status"; readonly status: DocumentStatus; readonly seen: Readonly<Record<string, number>> }
   | { readonly kind: "step1"; readonly vector: Uint8Array }
   | { readonly kind: "step2"; readonly update: Uint8Array; readonly count: number }
-  | { readonly kind: "update"; readonly update: Uint8Array; readonly count: number }
-);
+  | { readonly kind: "update"; readonly update: Uint8Array; readonly count: number };
 
 /** The origin of what another tab of this browser did. */
 export class TabOrigin {

@@ -6,6 +6,7 @@ import type { Api, Failure } from "../api/api.ts";
 import { reopen } from "../api/backoff.ts";
 import type { StreamEnd } from "../api/backoff.ts";
 import { Deadline, pause } from "../api/deadline.ts";
+import * as operations from "../api/operations.ts";
 import { EventParser } from "./event-parser.ts";
 import type { ServerEvent } from "./event-parser.ts";
 import { CALL_LIMIT_MS, LINGER_MS, PAGE_LIMIT, SILENCE_MS } from "../api/limits.ts";
@@ -23,8 +24,8 @@ export interface Listener {
   fail(error: unknown): void;
 }
 
-/** How reading a stream ended. `refused`: whoever uses this token gets no stream. */
-type Outcome = StreamEnd | { readonly kind: "deleted"; readonly error: unknown } | { readonly kind: "refused"; readonly error: unknown };
+/** How reading a stream ended. `deleted`: nobody gets one any more. `refused`: whoever uses this token gets none. */
+type Outcome = StreamEnd | { readonly kind: "deleted" | "refused"; readonly error: unknown };
 
 /** What came makes no sense. The stream counts as lost, so nobody reads this. */
 const NONSENSE = new Error("not a stream of changes");
@@ -108,8 +109,7 @@ export class ChangeFeed {
       const stream = new OneStream(this, api, signal);
       const outcome = await stream.read();
       if (signal.aborted) break;
-      if (outcome.kind === "deleted") this.#end(() => true, outcome.error);
-      else if (outcome.kind === "refused") this.#end((listener) => listener.api === api, outcome.error);
+      if ("error" in outcome) this.#end((listener) => outcome.kind === "deleted" || listener.api === api, outcome.error);
       else {
         const again = reopen(failures, outcome, stream.livedMs, api.environment.random());
         failures = again.failures;
@@ -233,7 +233,7 @@ class OneStream {
     const { recent } = this.#feed;
     for (let since = recent.head; since !== null && since < to; since = recent.head) {
       this.#deadline.arm(SILENCE_MS);
-      const answer = await this.#api.call("listChanges", { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
+      const answer = await this.#api.call(operations.listChanges, { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
       for (const entry of jsonOf<ChangeList>(answer).changes) {
         const change = parseChange(entry);
         if (change === null || recent.push(change) === "gap") throw NONSENSE;

@@ -19,7 +19,7 @@ export function refusedByTheCompiler(send: Sender, outbox: Outbox): void {
   // @ts-expect-error An entry that waits.
   void send(ENTRY, { keepalive: false });
   // @ts-expect-error The oldest entry of a surface, due or not.
-  void send(outbox.first("nodes/a"), { keepalive: false });
+  void send(outbox.waiting("nodes/a")[0], { keepalive: false });
   // @ts-expect-error A surface that nobody called due.
   outbox.take("nodes/a");
   // @ts-expect-error A mark of one's own.

@@ -1,6 +1,7 @@
 // One write of the outbox as one call of the API.
 import { jsonOf } from "../api/api.ts";
 import type { Answer, Api, Failure } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { OpsAnswer, Precondition, UpdateAnswer, WriteAnswer } from "../api/types.ts";
 import type { Coalesced } from "./coalescer.ts";
 import type { OutboxEntry } from "./outbox.ts";
@@ -31,7 +32,7 @@ export function senderOf(api: Api): Sender {
   };
 }
 
-const CALLS = { delete: "deleteNode", patch: "patchNode", put: "putNode", update: "postUpdate" } as const;
+const CALLS = { delete: operations.deleteNode, patch: operations.patchNode, put: operations.putNode, update: operations.postUpdate };
 
 function send(api: Api, { key, write }: OutboxEntry, keepalive: boolean): Promise<Answer | Failure> {
   const body = bodyOf(write);

@@ -26,7 +26,7 @@ export class TabChannel extends Emitter<ChannelEvents> {
   }
 
   say(speech: TabSpeech, to?: string): void {
-    const message: TabMessage = { ...speech, version: TABS_VERSION, from: this.tab, ...(to === undefined ? {} : { to }) };
+    const message: TabMessage = { ...speech, version: TABS_VERSION, from: this.tab, to };
     this.#channel?.postMessage(message);
   }
 

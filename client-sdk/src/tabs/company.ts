@@ -6,17 +6,6 @@ import { LeaderCalls } from "./follower.ts";
 import type { Handler } from "./follower.ts";
 import { Election } from "./leader.ts";
 import { TabLife } from "./tab-life.ts";
-import type { Role } from "./types.ts";
-
-export interface CompanyEvents {
-  role(role: Role): void;
-  /** Another tab leads from now on. */
-  leader(leader: string): void;
-  /** Another tab tells something. */
-  heard(topic: string, payload: unknown, from: string): void;
-  /** A tab asks for something that the leader does. */
-  readonly serve: Handler;
-}
 
 export class TabCompany {
   readonly channel: TabChannel;
@@ -24,15 +13,12 @@ export class TabCompany {
   readonly calls: LeaderCalls;
   readonly life: TabLife;
 
-  /** `name` is that of the account in its workspace. */
-  constructor(environment: PageEnvironment, tab: string, name: string, events: CompanyEvents) {
+  /** `name` is that of the account in its workspace; `serve` does what tabs ask the leader for. */
+  constructor(environment: PageEnvironment, tab: string, name: string, serve: Handler) {
     this.channel = new TabChannel({ openChannel: environment.openChannel, uuid: () => tab }, name);
     this.election = new Election(environment, this.channel, name);
-    this.calls = new LeaderCalls({ environment, channel: this.channel, election: this.election }, events.serve);
+    this.calls = new LeaderCalls(environment, this.channel, this.election, serve);
     this.life = new TabLife(environment, name);
-    this.channel.on("message", (message) => message.kind === "tell" && events.heard(message.topic, message.payload, message.from));
-    this.election.on("role", (role) => events.role(role));
-    this.election.on("leader", (leader) => events.leader(leader));
     this.life.live(tab);
   }
 
