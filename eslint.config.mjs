@@ -20,6 +20,8 @@ export default [
   letOff(["client-sdk/src/testing.ts"], "no-timers"),
   // The table of the API's addresses, which the calls of the SDK are made from.
   letOff(["client-sdk/src/api/operations.ts"], "no-raw-fetch"),
+  // Where a surface becomes due, and where what waited on it becomes what is sent.
+  letOff(["client-sdk/src/ops/{coalescer,outbox}.ts"], "coalesced-apply-op"),
   // What the rule sends people to: where a shared document is made, and where two states are compared.
   letOff(["client-sdk/src/documents/{document,rest-document}.ts"], "no-new-doc"),
   // The copy that a replaced document leaves, which is read as text and thrown away.

@@ -69,7 +69,7 @@ function policy(stack) {
 }
 
 function answer(response, status, type, body, headers = {}) {
-  const fixed = { "content-type": type, "cache-control": "no-store", "referrer-policy": "no-referrer", "x-content-type-options": "nosniff" };
+  const fixed = { "content-type": type, "cache-control": "no-cache", "referrer-policy": "no-referrer", "x-content-type-options": "nosniff" };
   response.writeHead(status, { ...fixed, ...headers });
   response.end(body);
 }

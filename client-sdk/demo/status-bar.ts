@@ -60,6 +60,8 @@ function connectionOf({ connection, label, isReadOnly, reason }: DocumentStatus)
       return ["Browser to browser", "good"];
     case "feed":
       return reason === undefined ? ["Alone, no socket", "calm"] : ["Out of reach", "warn"];
+    case "draining":
+      return ["The relay restarts", "busy"];
     case "stopped":
       return [`Stopped: ${reason ?? "unknown"}`, "warn"];
     case "connecting":

@@ -20,7 +20,8 @@ export interface TabStorage {
   removeItem(key: string): void;
 }
 
-export type Surroundings = "focus" | "hidden" | "offline" | "online" | "visible";
+/** `stored`, `restored`: the page went into the back/forward cache, and came out of it. */
+export type Surroundings = "focus" | "hidden" | "offline" | "online" | "restored" | "stored" | "visible";
 
 export interface Environment {
   readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
@@ -96,6 +97,10 @@ export interface PageEnvironment extends Environment {
   indexedDB(): IDBFactory | null;
   locks(): LockManagerLike | null;
   openChannel(name: string): BroadcastChannelLike | null;
+}
+
+/** What browsers need besides to connect to each other. */
+export interface PeerEnvironment {
   /** Throws where there is no WebRTC. */
   connectPeer(configuration: { iceServers: IceServer[] }): PeerConnectionLike;
   crypto(): Crypto;
@@ -122,26 +127,25 @@ export function browserEnvironment(): PageEnvironment {
     // Node has both too, but only pages have tabs.
     locks: () => (page === undefined ? null : ((globalThis.navigator?.locks as LockManagerLike | undefined) ?? null)),
     openChannel: (name) => (page === undefined || typeof BroadcastChannel === "undefined" ? null : (new BroadcastChannel(name) as unknown as BroadcastChannelLike)),
+  };
+}
+
+/** A part of its own, so that only pages that connect to each other carry it. */
+export function peerEnvironment(): PeerEnvironment {
+  return {
     connectPeer: (configuration) => new RTCPeerConnection(configuration) as unknown as PeerConnectionLike,
     crypto: () => globalThis.crypto,
   };
 }
 
 function watchPage(page: Document, listener: (change: Surroundings) => void): () => void {
-  const online = () => listener("online");
-  const offline = () => listener("offline");
-  const focus = () => listener("focus");
-  const visibility = () => listener(page.visibilityState === "hidden" ? "hidden" : "visible");
-  globalThis.addEventListener("online", online);
-  globalThis.addEventListener("offline", offline);
-  globalThis.addEventListener("focus", focus);
-  page.addEventListener("visibilitychange", visibility);
-  return () => {
-    globalThis.removeEventListener("online", online);
-    globalThis.removeEventListener("offline", offline);
-    globalThis.removeEventListener("focus", focus);
-    page.removeEventListener("visibilitychange", visibility);
-  };
+  const ending = new AbortController();
+  const { signal } = ending;
+  for (const type of ["online", "offline", "focus"] as const) globalThis.addEventListener(type, () => listener(type), { signal });
+  globalThis.addEventListener("pagehide", ({ persisted }) => persisted && listener("stored"), { signal });
+  globalThis.addEventListener("pageshow", ({ persisted }) => persisted && listener("restored"), { signal });
+  page.addEventListener("visibilitychange", () => listener(page.visibilityState === "hidden" ? "hidden" : "visible"), { signal });
+  return () => ending.abort();
 }
 
 function tabStorage(): TabStorage | null {

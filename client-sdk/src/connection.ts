@@ -2,6 +2,7 @@
 // whatever its own late events say (they come twice on some platforms, and minutes late on others).
 import type { Environment, WebSocketLike } from "./browser.ts";
 import type { FailTrigger } from "./relay-walker.ts";
+import { Timer } from "./timer.ts";
 
 /** Times in ms. */
 export interface ConnectionTimes {
@@ -46,13 +47,14 @@ export class Connection {
   readonly #events: ConnectionEvents;
   readonly #socket: WebSocketLike;
   #phase: "ended" | "opening" | "open" | "synced" = "opening";
-  #timer: unknown;
+  readonly #timer: Timer;
   #heard = false;
   #missed = 0;
 
   /** Throws what the platform's constructor throws. */
   constructor(environment: Environment, target: { url: string; token: string | null }, times: ConnectionTimes, events: ConnectionEvents) {
     this.#environment = environment;
+    this.#timer = new Timer(environment);
     this.#times = times;
     this.#events = events;
     // As a sub-protocol the token stays out of addresses, which browsers and proxies log.
@@ -62,15 +64,11 @@ export class Connection {
     this.#socket.onmessage = ({ data }) => this.#message(data);
     this.#socket.onerror = () => this.#phase === "opening" && this.#finish("error_before_open");
     this.#socket.onclose = ({ code }) => this.#finish(this.#phase === "opening" ? "close_before_open" : code);
-    this.#arm(times.openTimeoutMs, () => this.#finish("open_timeout"));
+    this.#timer.set(times.openTimeoutMs, () => this.#finish("open_timeout"));
   }
 
-  send(frame: Uint8Array): void {
-    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(frame as Uint8Array<ArrayBuffer>);
-  }
-
-  say(message: object): void {
-    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(JSON.stringify(message));
+  send(frame: Uint8Array | string): void {
+    if (this.#phase === "open" || this.#phase === "synced") this.#socket.send(frame as Uint8Array<ArrayBuffer> | string);
   }
 
   /** The relay answered; from now on silence means that the link is dead. */
@@ -96,7 +94,7 @@ export class Connection {
   end(): void {
     if (this.#phase === "ended") return;
     this.#phase = "ended";
-    this.#environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     const quiet = () => {};
     // Not `null`: some implementations throw an error event that nobody listens to.
     Object.assign(this.#socket, { onopen: quiet, onmessage: quiet, onerror: quiet, onclose: quiet });
@@ -109,7 +107,7 @@ export class Connection {
 
   #opened(): void {
     this.#phase = "open";
-    this.#arm(this.#times.syncTimeoutMs, () => this.#finish(LOST));
+    this.#timer.set(this.#times.syncTimeoutMs, () => this.#finish(LOST));
     this.#events.opened();
   }
 
@@ -121,8 +119,8 @@ export class Connection {
 
   /** Begins to count beats anew; a hidden page has none. */
   #rest(): void {
-    this.#environment.clearTimeout(this.#timer);
-    if (!this.#environment.isHidden()) this.#arm(this.#times.heartbeatMs, () => this.#beat(this.#times.heartbeatMs, 0));
+    this.#timer.clear();
+    if (!this.#environment.isHidden()) this.#timer.set(this.#times.heartbeatMs, () => this.#beat(this.#times.heartbeatMs, 0));
   }
 
   /** Asks for a sign of life, which has to come within `limitMs` unless a beat may still be missed. */
@@ -130,16 +128,11 @@ export class Connection {
     this.#heard = false;
     this.#missed = missed;
     this.#socket.send(PING);
-    this.#arm(limitMs, () => {
+    this.#timer.set(limitMs, () => {
       if (this.#heard) return this.#beat(this.#times.heartbeatMs, 0);
       if (this.#missed + 1 >= MISSED_BEATS) return this.#finish(LOST);
       this.#beat(this.#times.heartbeatMs, this.#missed + 1);
     });
-  }
-
-  #arm(ms: number, run: () => void): void {
-    this.#environment.clearTimeout(this.#timer);
-    this.#timer = this.#environment.setTimeout(run, ms);
   }
 
   #finish(how: FailTrigger | number): void {

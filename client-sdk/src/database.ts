@@ -2,6 +2,7 @@
 // time. Whatever happens, callers go on without it: `run` never rejects, and the loss is told once.
 import { wrap } from "idb";
 import type { DBSchema, IDBPDatabase, IDBPTransaction, StoreNames } from "idb";
+import { answerWithin } from "./api/deadline.ts";
 import type { PageEnvironment } from "./browser.ts";
 import type { Write } from "./ops/merge.ts";
 
@@ -33,6 +34,8 @@ export type Transaction = IDBPTransaction<Schema, StoreNames<Schema>[], "readwri
 const VERSION = 1;
 /** Some browsers never answer an `open`; a person waits no longer than this (B04). */
 const OPEN_LIMIT_MS = 3_000;
+/** What an error of the platform means, by its name. */
+const LOSSES: Readonly<Record<string, StorageLoss>> = { InvalidStateError: "closed", QuotaExceededError: "full", TimeoutError: "timeout" };
 const STORES: StoreNames<Schema>[] = ["outbox", "updates", "documents"];
 
 export class Database {
@@ -64,16 +67,16 @@ export class Database {
       try {
         return await this.#transact(work);
       } catch (error) {
-        const name = (error as { name?: unknown } | null)?.name;
-        if (name === "QuotaExceededError" && relief !== undefined) {
+        const loss = LOSSES[(error as Error | null)?.name ?? ""] ?? "unavailable";
+        if (loss === "full" && relief !== undefined) {
           await this.#transact(relief).catch(() => {});
           relief = undefined;
-        } else if (name === "InvalidStateError" && !this.#hasReopened) {
+        } else if (loss === "closed" && !this.#hasReopened) {
           // The platform closed the connection under us, as iOS does: one more is opened.
           this.#hasReopened = true;
           this.#opening = null;
         } else {
-          this.#lose(reasonOf(error));
+          this.#lose(loss);
         }
       }
     }
@@ -97,14 +100,7 @@ export class Database {
   }
 
   #open(): Promise<IDBPDatabase<Schema>> {
-    return new Promise((settle, reject) => {
-      const timer = this.#environment.setTimeout(() => reject(new OpenTimeout()), OPEN_LIMIT_MS);
-      const finish = <T>(then: (value: T) => void) => (value: T) => {
-        this.#environment.clearTimeout(timer);
-        then(value);
-      };
-      this.#request().then(finish(settle), finish(reject));
-    });
+    return answerWithin(this.#environment, this.#request(), OPEN_LIMIT_MS, "IndexedDB");
   }
 
   async #request(): Promise<IDBPDatabase<Schema>> {
@@ -131,25 +127,9 @@ export class Database {
   }
 }
 
-class OpenTimeout extends Error {
-  override readonly name = "OpenTimeout";
-}
-
 function upgrade(database: IDBDatabase): void {
   database.createObjectStore("outbox", { autoIncrement: true });
   database.createObjectStore("updates", { autoIncrement: true }).createIndex("path", "path");
   database.createObjectStore("documents", { keyPath: "path" });
 }
 
-function reasonOf(error: unknown): StorageLoss {
-  switch ((error as { name?: unknown } | null)?.name) {
-    case "InvalidStateError":
-      return "closed";
-    case "OpenTimeout":
-      return "timeout";
-    case "QuotaExceededError":
-      return "full";
-    default:
-      return "unavailable";
-  }
-}

@@ -22,6 +22,18 @@ export class Emitter<Events extends Record<string, unknown>> {
   }
 }
 
+/** For classes with a status: one that says nothing new is not told. */
+export class StatusEmitter<Events extends { readonly status: unknown } & Record<string, unknown>> extends Emitter<Events> {
+  #told = "";
+
+  protected tell(status: Events["status"]): void {
+    const json = JSON.stringify(status);
+    if (json === this.#told) return;
+    this.#told = json;
+    this.emit("status", status);
+  }
+}
+
 /** Makes an error of the application's visible as uncaught, without ending what is being done. */
 export function reportError(error: unknown): void {
   queueMicrotask(() => {

@@ -55,7 +55,7 @@ test("an unknown message ends the frame and keeps what came before it", () => {
 test("a frame that ends early, or has too large a number, is an error with a cure", () => {
   const whole = encodeUpdate(new Uint8Array(300));
   for (const length of [1, 2, 3, 4, whole.length - 1]) {
-    assert.throws(() => decodeFrame(whole.subarray(0, length)), (error) => error instanceof FrameError && error.code === "bad_frame" && /Connect again/.test(error.message));
+    assert.throws(() => decodeFrame(whole.subarray(0, length)), (error) => error instanceof FrameError && /at byte \d+/.test(error.message));
   }
   assert.throws(() => decodeFrame(Uint8Array.of(0, 2, 255, 255, 255, 255, 255, 255, 255, 255, 1)), FrameError);
   assert.throws(() => decodeFrame(Uint8Array.of(0, 2, 255, 255, 255, 255, 255, 255, 255, 127)), FrameError);

@@ -11,11 +11,8 @@ export type Message =
 
 /** The frame ends in the middle of a message, or a number in it is too large. */
 export class FrameError extends Error {
-  readonly code = "bad_frame";
-
   constructor(position: number) {
-    super(`The frame is broken at byte ${position}. Connect again: the sync brings what it held.`);
-    this.name = "FrameError";
+    super(`The frame is broken at byte ${position}.`);
   }
 }
 

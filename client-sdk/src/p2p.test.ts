@@ -46,7 +46,8 @@ class MuteSocket implements WebSocketLike {
 
 function open(sub: string, options: Partial<WorkspaceClientOptions> = {}) {
   const factory = new IDBFactory();
-  const page = fakePage(clock, { ...new FakeBrowser().tab().members(clock), fetch: api.fetch, indexedDB: () => factory, connectPeer: network.connect, WebSocket: MuteSocket });
+  const members = { ...new FakeBrowser().tab().members(clock), fetch: api.fetch, indexedDB: () => factory, WebSocket: MuteSocket };
+  const page = { ...fakePage(clock, members), connectPeer: network.connect };
   const relays = [{ label: "cf", url: "ws://127.0.0.1:1/ws" }];
   const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, token: () => MiniApi.token(sub), environment: page, p2p: webRtc(), relays, ...options });
   clients.push(client);

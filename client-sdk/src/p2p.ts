@@ -2,8 +2,10 @@
 // one, its edits need no relay. It is an extra: whatever fails here, relays and the API carry the document.
 import { jsonOf } from "./api/api.ts";
 import type { Api } from "./api/api.ts";
+import * as operations from "./api/operations.ts";
 import type { PresenceList, TokenAnswer } from "./api/types.ts";
-import type { PageEnvironment } from "./browser.ts";
+import { peerEnvironment } from "./browser.ts";
+import type { PageEnvironment, PeerEnvironment } from "./browser.ts";
 import type { Presence } from "./feed/presence.ts";
 import { HttpSignals } from "./p2p/http-signals.ts";
 import { LinkDocuments } from "./p2p/link-documents.ts";
@@ -21,20 +23,20 @@ import type { P2pOptions } from "./p2p/types.ts";
 
 export interface PeersOptions extends Pick<RelaySignalsOptions, "getToken" | "pin" | "relays" | "times" | "workspace"> {
   readonly api: Api;
-  readonly environment: PageEnvironment;
+  readonly environment: PageEnvironment & PeerEnvironment;
   readonly presence: Presence;
   readonly p2p: P2pOptions;
 }
 
 /** What makes the direct connections of a tab: `webRtc()`, or something of the application's own. */
-export type ConnectPeers = (parts: Omit<PeersOptions, "p2p">) => Peers;
+export type ConnectPeers = (parts: Omit<PeersOptions, "environment" | "p2p"> & { readonly environment: PageEnvironment & Partial<PeerEnvironment> }) => Peers;
 
 /**
  * Direct connections by WebRTC, for the option `p2p` of `WorkspaceClient`. A part of its own, so that who does
  * without has none of it in the bundle.
  */
 export function webRtc(options: P2pOptions = {}): ConnectPeers {
-  return (parts) => new Peers({ ...parts, p2p: options });
+  return (parts) => new Peers({ ...parts, environment: { ...peerEnvironment(), ...parts.environment }, p2p: options });
 }
 
 export type { IceServer } from "./browser.ts";
@@ -158,7 +160,7 @@ export class Peers {
     this.#isAsking = true;
     this.#askedAt = environment.now();
     environment.setTimeout(() => this.#tell(), P2P_TIMES.graceMs);
-    const answer = await api.attempt("mintToken", { body: JSON.stringify({ purpose: "relay" }) }, this.#ending.signal);
+    const answer = await api.attempt(operations.mintToken, { body: JSON.stringify({ purpose: "relay" }) }, this.#ending.signal);
     this.#isAsking = false;
     if (this.#ending.signal.aborted) return;
     const secret = "error" in answer ? undefined : jsonOf<TokenAnswer>(answer).peerSecret;

@@ -1,5 +1,15 @@
-import { Awareness } from "y-protocols/awareness";
 import type { Doc } from "yjs";
+import { Awareness } from "./yjs.ts";
+
+/** What an awareness says of a change. */
+export interface AwarenessChange {
+  readonly added: readonly number[];
+  readonly updated: readonly number[];
+  readonly removed: readonly number[];
+}
+
+/** Every client that a change is about. */
+export const clientsOf = ({ added, updated, removed }: AwarenessChange): number[] => [...added, ...updated, ...removed];
 
 /**
  * An awareness without its timer, which renews the own state every 15 s and drops others after 30 s without

@@ -1,6 +1,7 @@
 // What is saved: asks for receipts (W8), and keeps count of which edits they cover. Nothing but a
 // receipt makes an edit saved.
 import type { Environment } from "./browser.ts";
+import { Timer } from "./timer.ts";
 
 /** The relay's word that everything sent before is committed. */
 export interface Receipt {
@@ -60,11 +61,12 @@ export class Receipts {
   #failures = 0;
   /** When the first edit came that nobody asked for yet. */
   #since: number | null = null;
-  #timer: unknown;
+  readonly #timer: Timer;
   #waiters: Waiter[] = [];
 
   constructor(options: ReceiptsOptions) {
     this.#options = options;
+    this.#timer = new Timer(options.environment);
   }
 
   get state(): SaveState {
@@ -106,7 +108,7 @@ export class Receipts {
   /** The connection ended; what it was asked is asked of the next one. */
   handleEnd(): void {
     this.#linked = false;
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     this.#options.onChange();
   }
 
@@ -130,13 +132,13 @@ export class Receipts {
     const { random } = this.#options.environment;
     const ceiling = Math.min(RETRY_CAP_MS, RETRY_BASE_MS * 2 ** this.#failures);
     this.#failures += 1;
-    this.#arm(RETRY_BASE_MS / 2 + random() * ceiling);
+    this.#timer.set(RETRY_BASE_MS / 2 + random() * ceiling, () => this.#ask());
   }
 
   /** No receipt will come: ends every flush that waits. */
   reject(code: string): void {
     this.#refused = true;
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     const waiters = this.#waiters;
     this.#waiters = [];
     for (const { reject } of waiters) reject(new FlushError(code));
@@ -144,7 +146,7 @@ export class Receipts {
 
   #ask(): void {
     if (!this.#linked || this.#asked !== null) return;
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     this.#since = null;
     this.#lastId += 1;
     this.#asked = { id: this.#lastId, edits: this.#edits };
@@ -158,11 +160,6 @@ export class Receipts {
     const now = this.#options.environment.now();
     this.#since ??= now;
     const left = Math.max(0, Math.min(MAX_AGE_MS, this.#since + MAX_AGE_MS - now));
-    this.#arm(Math.min(QUIET_MS, left));
-  }
-
-  #arm(ms: number): void {
-    this.#options.environment.clearTimeout(this.#timer);
-    this.#timer = this.#options.environment.setTimeout(() => this.#ask(), ms);
+    this.#timer.set(Math.min(QUIET_MS, left), () => this.#ask());
   }
 }

@@ -33,6 +33,26 @@ describe("N06 walker over real sockets", { timeout: 60_000 }, () => {
     assert.deepEqual(it.advances().map((advance) => advance.slice(0, 3)), ["a b", "b a", "a b", "b a"]);
   });
 
+  test("A.54 a relay that says it restarts is draining until it is back; one that is not there any more is looked for", async () => {
+    const cf = await relay("cf");
+    let gate: Promise<void> = Promise.resolve();
+    // None of its tokens lasts, so that each try waits for one.
+    const getToken = () => gate.then(() => ({ token: "t", expiresAt: 0 }));
+    const it = client([cf.entry], { getToken });
+    await until(isSynced("cf", it), "synced");
+    cf.closeAll(1012);
+    await until(() => cf.visits.length === 2 && isSynced("cf", it)(), "back");
+    let open = () => {};
+    gate = new Promise((settle) => (open = settle));
+    cf.closeAll(1012);
+    await until(() => it.statuses.at(-1)?.kind === "draining", "it drains again");
+    await cf.stop();
+    open();
+    await until(() => it.statuses.at(-1)?.kind === "connecting", "the try failed");
+    const round = ["connected", "synced", "draining"];
+    assert.deepEqual(it.statuses.map(({ kind }) => kind), ["connecting", ...round, ...round, "connecting"]);
+  });
+
   test("N06 C.43 1006 twice advances, 1006-1000-1006 does not, 1012 stays", async () => {
     const [cf, deno] = [await relay("cf"), await relay("deno")];
     const script: (number | "reset")[] = ["reset", 1000, 1012, "reset"];

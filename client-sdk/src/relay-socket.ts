@@ -10,6 +10,7 @@ import type { Relay } from "./relay-list.ts";
 import { WALKER_TIMES, initialState, step } from "./relay-walker.ts";
 import type { Effect, FailTrigger, TelemetryEvent, WalkerConfig, WalkerEvent, WalkerState, WalkerTimes } from "./relay-walker.ts";
 import { pinOfTab } from "./tab-pin.ts";
+import { Timer } from "./timer.ts";
 import { TokenRefusedError, TokenSource } from "./token-source.ts";
 import type { ScopeToken, TokenProvider } from "./token-source.ts";
 
@@ -37,9 +38,9 @@ export interface Receiver {
   handleEnd(): void;
 }
 
-/** What an application shows. `label` is the relay's. */
+/** What an application shows. `label` is the relay's. `draining`: it restarts, and is expected back. */
 export type RelayStatus =
-  | { readonly kind: "connected" | "connecting" | "idle" | "synced"; readonly label: string }
+  | { readonly kind: "connected" | "connecting" | "draining" | "idle" | "synced"; readonly label: string }
   | { readonly kind: "stopped"; readonly label: string; readonly reason: StopReason };
 
 export interface RelaySocketOptions {
@@ -50,13 +51,13 @@ export interface RelaySocketOptions {
   readonly attach: (channel: Channel, isProbe: boolean) => Receiver;
   readonly getToken?: TokenProvider;
   /** The label to pin to; by default what `?relay=` says. `null`: no pin. */
-  readonly pin?: string | null;
+  readonly pin?: string | null | undefined;
   readonly onStatus?: (status: RelayStatus) => void;
-  readonly onTelemetry?: (event: TelemetryEvent) => void;
+  readonly onTelemetry?: ((event: TelemetryEvent) => void) | undefined;
   /** Each end of an open connection: 0 is a dead link. */
   readonly onClose?: (label: string, code: number) => void;
   readonly environment?: Environment;
-  readonly times?: Partial<RelayTimes>;
+  readonly times?: Partial<RelayTimes> | undefined;
 }
 
 /** A connection and its conversation, which begins when it opens. */
@@ -77,14 +78,18 @@ export class RelaySocket {
   readonly #events: WalkerEvent[] = [];
   #state: WalkerState;
   #draining = false;
+  /** It was in use when the page went away. */
+  #isStored = false;
   #active: Line | null = null;
   #probe: Line | null = null;
-  #connectTimer: unknown;
-  #probeTimer: unknown;
+  readonly #connectTimer: Timer;
+  readonly #probeTimer: Timer;
 
   constructor(options: RelaySocketOptions) {
     this.#options = options;
     this.#environment = options.environment ?? browserEnvironment();
+    this.#connectTimer = new Timer(this.#environment);
+    this.#probeTimer = new Timer(this.#environment);
     this.#times = { ...WALKER_TIMES, ...CONNECTION_TIMES, ...options.times };
     const labels = options.relays.map(({ label }) => label);
     if (labels.length === 0) throw new TypeError("There is no relay in the list; name at least one.");
@@ -94,6 +99,8 @@ export class RelaySocket {
     this.#unwatch = this.#environment.watch((change) => {
       // A window beside another one was in sight all the time.
       if (change === "focus") return;
+      if (change === "stored") return this.#store();
+      if (change === "restored") return this.#restore();
       if (change === "offline") return this.#handle({ kind: "offline" });
       this.#active?.connection?.handleChange();
       if (change !== "hidden") this.#handle({ kind: "wake" });
@@ -125,21 +132,30 @@ export class RelaySocket {
   }
 
   get status(): RelayStatus {
-    const label = this.#config.labels[this.#state.at.index] ?? "";
-    switch (this.#state.kind) {
+    const { kind, at } = this.#state;
+    const label = this.#config.labels[at.index] ?? "";
+    switch (kind) {
       case "idle":
-        return { kind: "idle", label };
-      case "connecting":
-      case "offline":
-      case "waiting":
-        return { kind: "connecting", label };
+      case "synced":
+        return { kind, label };
+      case "stopped":
+        return { kind, label, reason: this.#state.reason };
       case "open":
         return { kind: "connected", label };
-      case "synced":
-        return { kind: "synced", label };
-      case "stopped":
-        return { kind: "stopped", label, reason: this.#state.reason };
+      default:
+        return { kind: kind !== "offline" && at.restarts > 0 ? "draining" : "connecting", label };
     }
+  }
+
+  /** A page in the back/forward cache has no connection: one that it kept would throw it out of there, or break. */
+  #store(): void {
+    this.#isStored = this.#state.kind !== "idle" && this.#state.kind !== "stopped";
+    if (this.#isStored) this.disconnect();
+  }
+
+  #restore(): void {
+    if (this.#isStored) this.connect();
+    this.#isStored = false;
   }
 
   #pinned(labels: readonly string[]): number | null {
@@ -178,17 +194,15 @@ export class RelaySocket {
       case "adoptProbe":
         return this.#adoptProbe();
       case "cancelProbe":
-        this.#environment.clearTimeout(this.#probeTimer);
+        this.#probeTimer.clear();
         this.#probe = this.#hangUp(this.#probe);
         return;
       case "closeSocket":
-        this.#environment.clearTimeout(this.#connectTimer);
+        this.#connectTimer.clear();
         this.#active = this.#hangUp(this.#active);
         return;
       case "connect":
-        this.#environment.clearTimeout(this.#connectTimer);
-        this.#connectTimer = this.#environment.setTimeout(() => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }), effect.afterMs);
-        return;
+        return this.#connectTimer.set(effect.afterMs, () => this.#handle({ kind: this.#environment.isOnline() ? "due" : "offline" }));
       case "emit":
         this.#options.onTelemetry?.(effect.event);
         return;
@@ -196,9 +210,7 @@ export class RelaySocket {
         void this.#open(effect.index);
         return;
       case "probe":
-        this.#environment.clearTimeout(this.#probeTimer);
-        this.#probeTimer = this.#environment.setTimeout(() => void this.#openProbe(effect.index), effect.afterMs);
-        return;
+        return this.#probeTimer.set(effect.afterMs, () => void this.#openProbe(effect.index));
       case "refreshToken":
         this.#tokens?.refresh(effect.required);
         return;
@@ -209,28 +221,28 @@ export class RelaySocket {
   }
 
   /** Opens the connection to use. */
-  async #open(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
+  #open(index: number): Promise<void> {
+    const line = newLine();
     this.#active = line;
-    try {
-      const token = (await this.#tokens?.token()) ?? null;
-      // Somebody may have hung up meanwhile.
-      if (this.#active === line) this.#dial(line, index, token);
-    } catch (error) {
-      if (this.#active === line) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
-    }
+    return this.#reach(line, index);
   }
 
   /** Looks whether an earlier entry works again. */
-  async #openProbe(index: number): Promise<void> {
-    const line: Line = { connection: null, receiver: null, tokenEnd: Infinity };
-    this.#probe = this.#hangUp(this.#probe);
+  #openProbe(index: number): Promise<void> {
+    const line = newLine();
+    this.#hangUp(this.#probe);
     this.#probe = line;
+    return this.#reach(line, index);
+  }
+
+  async #reach(line: Line, index: number): Promise<void> {
     try {
       const token = (await this.#tokens?.token()) ?? null;
-      if (this.#probe === line) this.#dial(line, index, token);
-    } catch {
-      this.#probeFailed(line);
+      // Somebody may have hung up meanwhile.
+      if (line === this.#active || line === this.#probe) this.#dial(line, index, token);
+    } catch (error) {
+      if (line === this.#active) this.#handle({ kind: "token_failed", final: error instanceof TokenRefusedError });
+      else this.#probeFailed(line);
     }
   }
 
@@ -264,7 +276,7 @@ export class RelaySocket {
     return {
       label,
       send: (frame) => line.connection?.send(frame),
-      say: (message) => line.connection?.say(message),
+      say: (message) => line.connection?.send(JSON.stringify(message)),
       fail: () => line.connection?.fail(),
       synced: () => {
         line.connection?.synced();
@@ -313,4 +325,8 @@ export class RelaySocket {
     line.connection?.end();
     return null;
   }
+}
+
+function newLine(): Line {
+  return { connection: null, receiver: null, tokenEnd: Infinity };
 }

@@ -50,7 +50,7 @@ test("the entries without Yjs do not reach Yjs", () => {
 
 test("an agent holds no WebSocket and no relay", () => {
   const others = [...reachedFrom("agent/index.ts")].filter((name) => !/^(agent|api|feed)\//.test(name));
-  assert.deepEqual(others.sort(), ["browser.ts", "token-source.ts"]);
+  assert.deepEqual(others.sort(), ["browser.ts", "json.ts", "timer.ts", "token-source.ts"]);
 });
 
 test("time, chance and the console are taken from the environment, and nothing repeats by itself", () => {

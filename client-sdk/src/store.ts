@@ -1,7 +1,7 @@
 // Documents on this device (L0): their updates as they come, and all of them as one when there are many.
 // It is a copy: what it loses is read from the server again, except edits that no server has yet.
-import { mergeUpdates } from "yjs";
 import type { Database, DocumentRecord, Transaction } from "./database.ts";
+import { mergeUpdates } from "./yjs.ts";
 
 export interface StoredDocument extends DocumentRecord {
   /** The whole document as one update. */
@@ -21,7 +21,11 @@ export interface DocumentStore {
   isStored(path: string): boolean;
 }
 
-type Task = { readonly kind: "append"; readonly path: string; readonly update: Uint8Array } | { readonly kind: "drop"; readonly path: string } | { readonly kind: "note"; readonly record: DocumentRecord };
+interface Task {
+  readonly work: (transaction: Transaction) => Promise<unknown>;
+  /** The document that it adds a row to. */
+  readonly grows?: string;
+}
 
 /** Rows of a document before they become one: reading this many takes some ms, and each keystroke is one at most. */
 const MAX_ROWS = 200;
@@ -53,15 +57,20 @@ export class IndexedDbStore implements DocumentStore {
   }
 
   append(path: string, update: Uint8Array): void {
-    this.#do({ kind: "append", path, update });
+    this.#do({ work: (transaction) => transaction.objectStore("updates").add({ path, update }), grows: path });
   }
 
   note(record: DocumentRecord): void {
-    this.#do({ kind: "note", record });
+    this.#do({ work: (transaction) => transaction.objectStore("documents").put(record) });
   }
 
   drop(path: string): void {
-    this.#do({ kind: "drop", path });
+    this.#do({
+      work: async (transaction) => {
+        await removeRows(transaction, path);
+        await transaction.objectStore("documents").delete(path);
+      },
+    });
   }
 
   isStored(path: string): boolean {
@@ -70,7 +79,7 @@ export class IndexedDbStore implements DocumentStore {
 
   #do(task: Task): void {
     if (this.#database.state === "memory") return;
-    if (task.kind === "append") this.#open.add(task.path);
+    if (task.grows !== undefined) this.#open.add(task.grows);
     this.#tasks.push(task);
     this.#working ??= Promise.resolve().then(() => this.#work()).finally(() => (this.#working = null));
   }
@@ -80,21 +89,21 @@ export class IndexedDbStore implements DocumentStore {
     while (this.#tasks.length > 0) {
       const tasks = this.#tasks;
       this.#tasks = [];
-      const paths = new Set(tasks.flatMap((task) => (task.kind === "append" ? [task.path] : [])));
+      const grown = tasks.flatMap(({ grows = [] }) => grows);
       await this.#database.run(
         async (transaction) => {
-          for (const task of tasks) await perform(transaction, task);
+          for (const { work } of tasks) await work(transaction);
         },
         (transaction) => this.#compactAll(transaction),
       );
-      for (const path of paths) await this.#count(path, tasks);
-      for (const path of paths) if (!this.#tasks.some((task) => task.kind === "append" && task.path === path)) this.#open.delete(path);
+      for (const path of grown) await this.#count(path);
+      for (const path of grown) if (!this.#tasks.some(({ grows }) => grows === path)) this.#open.delete(path);
       this.#onStored();
     }
   }
 
-  async #count(path: string, tasks: readonly Task[]): Promise<void> {
-    const rows = (this.#rows.get(path) ?? 0) + tasks.filter((task) => task.kind === "append" && task.path === path).length;
+  async #count(path: string): Promise<void> {
+    const rows = (this.#rows.get(path) ?? 0) + 1;
     this.#rows.set(path, rows < MAX_ROWS ? rows : 1);
     if (rows >= MAX_ROWS) await this.#database.run((transaction) => compact(transaction, path));
   }
@@ -106,27 +115,16 @@ export class IndexedDbStore implements DocumentStore {
   }
 }
 
-async function perform(transaction: Transaction, task: Task): Promise<void> {
-  switch (task.kind) {
-    case "append":
-      await transaction.objectStore("updates").add({ path: task.path, update: task.update });
-      return;
-    case "note":
-      await transaction.objectStore("documents").put(task.record);
-      return;
-    case "drop": {
-      const keys = await transaction.objectStore("updates").index("path").getAllKeys(task.path);
-      for (const key of keys) await transaction.objectStore("updates").delete(key);
-      await transaction.objectStore("documents").delete(task.path);
-    }
-  }
+async function removeRows(transaction: Transaction, path: string): Promise<void> {
+  const store = transaction.objectStore("updates");
+  for (const key of await store.index("path").getAllKeys(path)) await store.delete(key);
 }
 
 /** All rows of a document as one. */
 async function compact(transaction: Transaction, path: string): Promise<void> {
   const store = transaction.objectStore("updates");
-  const [keys, rows] = [await store.index("path").getAllKeys(path), await store.index("path").getAll(path)];
+  const rows = await store.index("path").getAll(path);
   if (rows.length < 2) return;
-  for (const key of keys) await store.delete(key);
+  await removeRows(transaction, path);
   await store.add({ path, update: mergeUpdates(rows.map(({ update }) => update)) });
 }

@@ -1,17 +1,19 @@
 // SyncProvider: keeps one Y.Doc and its Awareness in sync over a list of relays.
-import { removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import { browserEnvironment } from "./browser.ts";
 import type { Environment } from "./browser.ts";
 import type { StopReason } from "./close-codes.ts";
-import { Emitter } from "./emitter.ts";
-import { quietAwareness } from "./quiet-awareness.ts";
+import { StatusEmitter } from "./emitter.ts";
+import { parseObject } from "./json.ts";
+import { clientsOf, quietAwareness } from "./quiet-awareness.ts";
+import type { AwarenessChange } from "./quiet-awareness.ts";
 import { FlushError, Receipts } from "./receipts.ts";
 import type { Receipt, SaveState } from "./receipts.ts";
 import { RelaySocket } from "./relay-socket.ts";
 import type { Channel, Receiver, RelaySocketOptions, RelayStatus } from "./relay-socket.ts";
 import { SyncSession } from "./sync-session.ts";
+import { encodeStateAsUpdate, removeAwarenessStates } from "./yjs.ts";
 
 export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environment" | "getToken" | "onTelemetry" | "pin" | "relays" | "times"> {
   readonly doc: Y.Doc;
@@ -23,7 +25,7 @@ export interface SyncProviderOptions extends Pick<RelaySocketOptions, "environme
   /** Tells awareness states that come from further tabs of this browser by their origin: this connection speaks for them too. */
   readonly isNeighbour?: (origin: unknown) => boolean;
   /** The epoch that a stored copy of the document comes from. */
-  readonly epoch?: number;
+  readonly epoch?: number | undefined;
   /** Hear of the workspace's changes by the event `change`. */
   readonly changes?: boolean;
   /** Ask for receipts when edits rest, so that `save` becomes `saved` by itself. On by default. */
@@ -64,7 +66,7 @@ export type SyncProviderEvents = {
   refusal: { readonly code: string; readonly detail: string };
 };
 
-export class SyncProvider extends Emitter<SyncProviderEvents> {
+export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
   readonly doc: Y.Doc;
   readonly awareness: Awareness;
   readonly #options: SyncProviderOptions;
@@ -78,7 +80,6 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
   #epoch: number | undefined;
   #readOnly = false;
   #destroyed = false;
-  #told: SyncStatus | null = null;
 
   constructor(options: SyncProviderOptions) {
     super();
@@ -90,7 +91,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     this.#receipts = new Receipts({
       environment: this.#environment,
       ask: (id) => this.#active?.say({ type: "flush", id }),
-      onChange: () => this.#tell(),
+      onChange: () => this.tell(this.status),
       auto: options.autoSave ?? true,
     });
     this.#socket = new RelaySocket({
@@ -215,22 +216,22 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
       this.#receipts.reject(status.reason);
       if (status.reason === "epoch_changed") this.emit("recovery", this.#recoveryCopy());
     }
-    this.#tell();
+    this.tell(this.status);
   }
 
   #recoveryCopy(): RecoveryCopy {
     const epoch = this.#epoch === undefined ? {} : { epoch: this.#epoch };
-    return { document: Y.encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
+    return { document: encodeStateAsUpdate(this.doc), hasUnsaved: this.#receipts.state !== "saved", ...epoch };
   }
 
   #becomeReadOnly(): void {
     this.#readOnly = true;
     this.#receipts.reject("forbidden");
-    this.#tell();
+    this.tell(this.status);
   }
 
   #handleText(text: string): void {
-    const message = parseText(text);
+    const message = parseObject(text);
     switch (message?.["type"]) {
       case "receipt":
         return this.#handleReceipt(message);
@@ -269,10 +270,10 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     else if (this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
 
-  #heardOfNeighbours({ added, updated, removed }: AwarenessChange): readonly number[] {
-    for (const client of [...added, ...updated]) this.#neighbours.add(client);
-    const heard = [...added, ...updated, ...removed].filter((client) => this.#neighbours.has(client));
-    for (const client of removed) this.#neighbours.delete(client);
+  #heardOfNeighbours(change: AwarenessChange): readonly number[] {
+    for (const client of [...change.added, ...change.updated]) this.#neighbours.add(client);
+    const heard = clientsOf(change).filter((client) => this.#neighbours.has(client));
+    for (const client of change.removed) this.#neighbours.delete(client);
     return heard;
   }
 
@@ -281,33 +282,7 @@ export class SyncProvider extends Emitter<SyncProviderEvents> {
     if (origin instanceof SyncSession && this.#isOwn(change)) this.#active?.sendAwareness([this.awareness.clientID]);
   };
 
-  #isOwn({ added, updated, removed }: AwarenessChange): boolean {
-    const own = this.awareness.clientID;
-    return added.includes(own) || updated.includes(own) || removed.includes(own);
-  }
-
-  /** A status that says nothing new is not told. */
-  #tell(): void {
-    const status = this.status;
-    const told = this.#told;
-    const same = told?.connection === status.connection && told.label === status.label && told.save === status.save;
-    if (same && told.readOnly === status.readOnly && told.reason === status.reason) return;
-    this.#told = status;
-    this.emit("status", status);
-  }
-}
-
-interface AwarenessChange {
-  readonly added: readonly number[];
-  readonly updated: readonly number[];
-  readonly removed: readonly number[];
-}
-
-function parseText(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
+  #isOwn(change: AwarenessChange): boolean {
+    return clientsOf(change).includes(this.awareness.clientID);
   }
 }

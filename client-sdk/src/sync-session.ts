@@ -1,11 +1,11 @@
 // One connection's conversation about one document: the sync in both directions, then updates. It is
 // synced when it has what the relay had, and the relay has what it had.
-import { Awareness, applyAwarenessUpdate, encodeAwarenessUpdate } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import { decodeFrame, encodeAwareness, encodeQueryAwareness, encodeSyncStep1, encodeSyncStep2, encodeUpdate } from "./messages.ts";
 import type { Message } from "./messages.ts";
 import { reportError } from "./emitter.ts";
 import type { Channel } from "./relay-socket.ts";
+import { Awareness, applyAwarenessUpdate, applyUpdate, encodeAwarenessUpdate, encodeStateAsUpdate, encodeStateVector } from "./yjs.ts";
 
 /** The relay's limit of a binary frame. A larger one would be answered by 1009, so it is not sent. */
 export const MAX_FRAME_BYTES = 1024 * 1024;
@@ -47,12 +47,8 @@ export class SyncSession {
     this.#isProbe = parts.isProbe;
     this.#ownClients = parts.ownClients;
     this.#events = events;
-    this.#channel.send(encodeSyncStep1(Y.encodeStateVector(this.#doc)));
+    this.#channel.send(encodeSyncStep1(encodeStateVector(this.#doc)));
     if (!this.#isProbe) this.#announce();
-  }
-
-  get label(): string {
-    return this.#channel.label;
   }
 
   say(message: object): void {
@@ -117,15 +113,15 @@ export class SyncSession {
     switch (message.kind) {
       case "syncStep1":
         // The answer to a later one heals a hole in what the relay has (D5).
-        if (!this.#send(encodeSyncStep2(Y.encodeStateAsUpdate(this.#doc, message.bytes)))) return;
+        if (!this.#send(encodeSyncStep2(encodeStateAsUpdate(this.#doc, message.bytes)))) return;
         this.#answered = true;
         return this.#check();
       case "syncStep2":
-        Y.applyUpdate(this.#doc, message.bytes, this);
+        applyUpdate(this.#doc, message.bytes, this);
         this.#received = true;
         return this.#check();
       case "update":
-        return Y.applyUpdate(this.#doc, message.bytes, this);
+        return applyUpdate(this.#doc, message.bytes, this);
       case "awareness":
         return this.#isProbe ? undefined : applyAwarenessUpdate(this.#awareness, message.bytes, this);
       case "queryAwareness":

@@ -12,6 +12,12 @@ interface Timer {
 export class FakeClock {
   now = 1_800_000_000_000;
   readonly #timers = new Set<Timer>();
+  readonly #settled: () => Promise<void>;
+
+  /** `settle` lets go on what waits for no time; one that knows what there is to wait for may be faster. */
+  constructor(settle = settled) {
+    this.#settled = settle;
+  }
 
   readonly setTimeout = (run: () => void, ms: number): unknown => {
     const timer = { at: this.now + ms, run };
@@ -30,7 +36,7 @@ export class FakeClock {
 
   /** Lets time pass, timer by timer; what a timer starts gets its turn before the next. */
   async advance(ms: number): Promise<void> {
-    await settled();
+    await this.#settled();
     const end = this.now + ms;
     for (;;) {
       const [next] = [...this.#timers].sort((a, b) => a.at - b.at);
@@ -38,10 +44,10 @@ export class FakeClock {
       this.#timers.delete(next);
       this.now = Math.max(this.now, next.at);
       next.run();
-      await settled();
+      await this.#settled();
     }
     this.now = end;
-    await settled();
+    await this.#settled();
   }
 }
 
@@ -86,7 +92,7 @@ export function fakePage(clock: FakeClock, members: Partial<PageEnvironment> = {
     warnings,
     change(to) {
       if (to === "online" || to === "offline") online = to === "online";
-      else if (to !== "focus") hidden = to === "hidden";
+      else if (to === "hidden" || to === "visible") hidden = to === "hidden";
       for (const listener of listeners) listener(to);
     },
     ...members,
@@ -134,6 +140,10 @@ export class FakeBrowser {
     const channel = new FakeChannel(tab, name, this.#channels);
     this.#channels.add(channel);
     return channel;
+  }
+
+  hasChannel(tab: FakeTab): boolean {
+    return [...this.#channels].some((channel) => channel.tab === tab);
   }
 
   /** The tab is gone, with its locks and channels, and without a word. */
@@ -188,6 +198,11 @@ export class FakeTab {
     this.#browser.forget(this);
   }
 
+  /** Whether messages of other tabs would reach it. */
+  get hasChannel(): boolean {
+    return this.#browser.hasChannel(this);
+  }
+
   openChannel(name: string): BroadcastChannelLike {
     return this.#browser.open(this, name);
   }
@@ -217,6 +232,7 @@ class FakeChannel implements BroadcastChannelLike {
 
   postMessage(message: unknown): void {
     if (this.tab.isFrozen) return;
+    if (!this.#all.has(this)) throw new DOMException("The channel is closed.", "InvalidStateError");
     const data: unknown = structuredClone(message);
     for (const other of this.#all) {
       if (other === this || other.#name !== this.#name) continue;

@@ -1,5 +1,6 @@
 // Scope tokens: one at a time, fetched before it is needed, kept while it is good. A token never
 // appears in an error, a log or telemetry (A3).
+import { answerWithin } from "./api/deadline.ts";
 import type { Environment } from "./browser.ts";
 
 /** A scope token; `expiresAt` in ms, as the token endpoint answers it. */
@@ -74,13 +75,6 @@ export class TokenSource {
         return token;
       })
       .finally(() => (this.#fetching = null));
-    return this.#within(this.#fetching, limitMs);
-  }
-
-  #within<T>(promise: Promise<T>, limitMs: number): Promise<T> {
-    return new Promise((settle, reject) => {
-      const timer = this.#environment.setTimeout(() => reject(new Error(`The token provider did not answer within ${limitMs} ms.`)), limitMs);
-      promise.then(settle, reject).finally(() => this.#environment.clearTimeout(timer));
-    });
+    return answerWithin(this.#environment, this.#fetching, limitMs, "The token provider");
   }
 }

@@ -4,13 +4,13 @@ import { jsonOf } from "./api/api.ts";
 import type { Api, ApiOptions } from "./api/api.ts";
 import { listNodes } from "./api/list-nodes.ts";
 import type { ListOptions } from "./api/list-nodes.ts";
+import * as operations from "./api/operations.ts";
 import { encodePath } from "./api/operations.ts";
 import type { FeedItem, Node, PresenceList } from "./api/types.ts";
 import { browserEnvironment } from "./browser.ts";
 import type { PageEnvironment } from "./browser.ts";
 import type { StorageLoss, StorageState } from "./database.ts";
 import type { SharedDocument } from "./documents/document.ts";
-import { Emitter } from "./emitter.ts";
 import { filterOf } from "./feed/change-filter.ts";
 import type { ChangeFilter } from "./feed/change-filter.ts";
 import type { StreamState } from "./feed/change-stream.ts";
@@ -79,23 +79,16 @@ export interface WorkspacePresence {
   refresh(): Promise<PresenceList | null>;
 }
 
-export class WorkspaceClient extends Emitter<WorkspaceEvents> {
+export class WorkspaceClient {
   readonly presence: WorkspacePresence;
   readonly #api: Api;
   readonly #tab: WorkspaceTab;
-  #told = "";
 
   /** Throws a `TypeError` for options that cannot be meant. */
   constructor({ environment = browserEnvironment(), ...options }: WorkspaceClientOptions) {
-    super();
-    this.#tab = new WorkspaceTab({ ...options, environment }, {
-      item: (item) => this.emit("change", item),
-      presence: (list) => this.emit("presence", list),
-      refused: (refusal) => this.emit("refused", refusal),
-      status: () => this.#tell(),
-    });
-    this.#api = this.#tab.api;
-    const tab = this.#tab;
+    const tab = new WorkspaceTab({ ...options, environment });
+    this.#tab = tab;
+    this.#api = tab.api;
     this.presence = {
       get list() {
         return tab.presenceList;
@@ -111,6 +104,11 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
 
   get status(): WorkspaceStatus {
     return this.#tab.status;
+  }
+
+  /** Calls back at each event of this type; answers how to end that. */
+  on<Type extends keyof WorkspaceEvents>(type: Type, listener: (payload: WorkspaceEvents[Type]) => void): () => void {
+    return this.#tab.on(type, listener);
   }
 
   /** A document, which every tab that opens it shares. The same path gives the same object until it is closed. */
@@ -134,7 +132,7 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
 
   /** A node with its value, as it is stored now. */
   async node<Value = unknown>(path: string, { signal }: { readonly signal?: AbortSignal } = {}): Promise<Node<Value>> {
-    return jsonOf(await this.#api.call("readNode", { path }, { signal }));
+    return jsonOf(await this.#api.call(operations.readNode, { path }, { signal }));
   }
 
   /** Every node below `prefix`, in the order of the paths, without values. Pages are read as they are needed. */
@@ -156,13 +154,5 @@ export class WorkspaceClient extends Emitter<WorkspaceEvents> {
   /** Ends it. What is not saved stays on the device for the next one of this account. */
   close(): Promise<void> {
     return this.#tab.close();
-  }
-
-  #tell(): void {
-    const { status } = this;
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
   }
 }

@@ -11,11 +11,12 @@ import type { DocumentContext } from "./documents/keeper.ts";
 import { OpenDocuments } from "./documents/open-documents.ts";
 import type { DocumentTab } from "./documents/open-documents.ts";
 import type { DocumentSpeech } from "./documents/types.ts";
+import { StatusEmitter } from "./emitter.ts";
 import { ChangeStream } from "./feed/change-stream.ts";
 import { Presence } from "./feed/presence.ts";
 import type { PresenceState } from "./feed/presence.ts";
 import { Ops } from "./ops/apply-op.ts";
-import type { Refusal } from "./ops/apply-op.ts";
+import type { Coalesced } from "./ops/coalescer.ts";
 import { Outbox } from "./ops/outbox.ts";
 import type { OutboxEntry } from "./ops/outbox.ts";
 import { senderOf } from "./ops/sender.ts";
@@ -24,39 +25,24 @@ import { scopeTokensOf } from "./scope-tokens.ts";
 import { IndexedDbStore } from "./store.ts";
 import { SyncProvider } from "./sync-provider.ts";
 import { sessionOfTab } from "./tab-session.ts";
-import { TabChannel } from "./tabs/channel.ts";
-import { LeaderCalls } from "./tabs/follower.ts";
-import { Election } from "./tabs/leader.ts";
-import { TabLife } from "./tabs/tab-life.ts";
+import { TabCompany } from "./tabs/company.ts";
+import type { Role } from "./tabs/types.ts";
 import { TokenRefusedError } from "./token-source.ts";
-import type { WorkspaceClientOptions, WorkspaceStatus } from "./workspace-client.ts";
-
-export interface TabEvents {
-  item(item: FeedItem): void;
-  presence(list: PresenceList): void;
-  refused(refusal: Refusal): void;
-  status(): void;
-}
+import type { WorkspaceClientOptions, WorkspaceEvents, WorkspaceStatus } from "./workspace-client.ts";
 
 type TabOptions = WorkspaceClientOptions & { readonly environment: PageEnvironment };
 
-/** What exists once it is known whose tab this is. */
-interface Company {
-  readonly channel: TabChannel;
-  readonly election: Election;
-  readonly calls: LeaderCalls;
-  readonly life: TabLife;
-}
+/** The page was in the back/forward cache meanwhile; it is asked for again. */
+const AWAY = new Error("The page was away.");
 
 const CLOSED = Object.assign(new Error("The client is closed; make a new one."), { code: "closed" });
 
-export class WorkspaceTab {
+export class WorkspaceTab extends StatusEmitter<WorkspaceEvents> implements DocumentTab {
   readonly id: string;
   readonly api: Api;
   readonly ops: Ops;
   readonly #options: TabOptions;
   readonly #environment: PageEnvironment;
-  readonly #events: TabEvents;
   readonly #outbox: Outbox;
   readonly #stream: ChangeStream;
   readonly #presence: Presence;
@@ -65,8 +51,9 @@ export class WorkspaceTab {
   readonly #toApi: Sender;
   readonly #unwatch: () => void;
   #account: string | null;
-  #company: Promise<Company> | null = null;
-  #known: Company | null = null;
+  /** The other tabs, once it is known whose tab this is. */
+  #company: Promise<TabCompany> | null = null;
+  #known: TabCompany | null = null;
   #database: Database | null = null;
   #context: DocumentContext | null = null;
   /** Tells writes that were sent to a leader that this tab leads now. */
@@ -75,12 +62,14 @@ export class WorkspaceTab {
   #told: PresenceList | null = null;
   #shown: PresenceState | null | undefined;
   #isSignedOut = false;
+  /** The page is back from the back/forward cache. */
+  #restore = () => {};
 
-  constructor(options: TabOptions, events: TabEvents) {
+  constructor(options: TabOptions) {
+    super();
     const { api, workspace, token, environment } = options;
     this.#options = options;
     this.#environment = environment;
-    this.#events = events;
     this.id = environment.uuid();
     this.#account = options.account ?? null;
     this.api = new Api({ api, workspace, getToken: tokensOf(token, () => this.#account) }, environment);
@@ -88,15 +77,17 @@ export class WorkspaceTab {
     this.#outbox = new Outbox(environment.uuid, () => this.ops.handleStored());
     this.ops = new Ops({ environment, outbox: this.#outbox, times: options.coalescer, send: (entry, how) => this.#send(entry, how) });
     this.#presence = new Presence({ api: this.api, environment, session: sessionOfTab(environment), account: () => this.#account });
-    this.#documents = new OpenDocuments(this.#documentTab());
+    this.#documents = new OpenDocuments(this);
     this.#stream = new ChangeStream(this.api, environment);
-    this.ops.on("change", () => events.status());
-    this.ops.on("refused", (refusal) => events.refused(refusal));
-    this.#stream.on("state", () => events.status());
+    this.ops.on("change", () => this.#tell());
+    this.ops.on("refused", (refusal) => this.emit("refused", refusal));
+    this.#stream.on("state", () => this.#tell());
     this.#stream.on("item", (item) => this.#deliver(item));
     this.#presence.on("change", (list) => this.#deliverPresence(list));
     this.#unwatch = environment.watch((change) => {
       if (change === "hidden") this.ops.hide();
+      if (change === "stored") this.#store();
+      if (change === "restored") this.#restore();
       if (change === "visible" || change === "online") this.#wake();
     });
   }
@@ -105,7 +96,7 @@ export class WorkspaceTab {
     const loss = this.#database?.loss ?? null;
     return {
       account: this.#account,
-      role: this.#known?.election.role ?? null,
+      role: this.role,
       storage: this.#database?.state ?? "memory",
       ...(loss === null ? {} : { storageLoss: loss }),
       stream: this.#stream.state,
@@ -118,11 +109,19 @@ export class WorkspaceTab {
     return this.#told;
   }
 
+  get role(): Role | null {
+    return this.#known?.election.role ?? null;
+  }
+
+  #tell(): void {
+    this.tell(this.status);
+  }
+
   start(): void {
     this.#company ??= this.#begin();
     this.#company.catch((error) => {
       this.#isSignedOut = error instanceof TokenRefusedError;
-      this.#events.status();
+      this.#tell();
     });
   }
 
@@ -140,13 +139,38 @@ export class WorkspaceTab {
       this.start();
     }
     this.ops.retry();
-    if (this.#known?.election.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
+    if (this.role === "leader" && this.#stream.state === "stopped") this.#stream.start();
+  }
+
+  /**
+   * The page goes into the back/forward cache. A frozen page holds nothing that others wait for; and what could
+   * reach it, as a message of another tab does, would throw it out of there.
+   */
+  #store(): void {
+    if (this.#known === null || this.#ending.signal.aborted) return;
+    this.ops.hide();
+    this.#presence.close();
+    this.#company = new Promise<void>((settle) => (this.#restore = settle)).then(() => this.#begin());
+    this.#company.catch(() => {});
+    this.#leave(AWAY);
+    this.#stream.release();
+  }
+
+  #leave(reason: unknown): void {
+    this.#known?.leave(reason);
+    this.#known = null;
   }
 
   /** Has the leading tab do something. */
   async call(method: string, payload: unknown): Promise<unknown> {
-    const { calls } = await (this.#company ?? Promise.reject(CLOSED));
-    return calls.call(method, payload);
+    for (;;) {
+      const { calls } = await (this.#company ?? Promise.reject(CLOSED));
+      try {
+        return await calls.call(method, payload);
+      } catch (error) {
+        if (error !== AWAY) throw error;
+      }
+    }
   }
 
   open(path: string): SharedDocument {
@@ -158,53 +182,41 @@ export class WorkspaceTab {
     this.#documents.closeAll();
     this.ops.hide();
     this.#presence.close();
-    this.#stream.close();
+    this.#stream.close(CLOSED);
     this.ops.stop();
     this.#context?.peers?.close();
     this.#unwatch();
     await this.#outbox.settled();
     this.#ending.abort(CLOSED);
-    this.#known?.calls.close(CLOSED);
-    this.#known?.election.close();
-    this.#known?.life.close();
-    this.#known?.channel.close();
+    this.#leave(CLOSED);
     this.#database?.close();
   }
 
-  #documentTab(): DocumentTab {
-    const role = () => this.#known?.election.role ?? null;
-    return {
-      id: this.id,
-      get role() {
-        return role();
-      },
-      call: (method, payload) => this.call(method, payload),
-      say: (speech, to) => this.#known?.channel.say({ kind: "tell", topic: "document", payload: speech }, to),
-      watchTab: (tab, gone) => this.#known?.life.watch(tab, gone),
-      changed: () => this.#showDocuments(),
-    };
+  say(topic: string, payload: unknown, to?: string): void {
+    this.#known?.channel.say({ kind: "tell", topic, payload }, to);
+  }
+
+  watchTab(tab: string, gone: () => void): void {
+    this.#known?.life.watch(tab, gone);
   }
 
   /** Whose tab it is comes first: locks, channels and storage are of one account. */
-  async #begin(): Promise<Company> {
+  async #begin(): Promise<TabCompany> {
     const { api, workspace, tabs = true } = this.#options;
     this.#account ??= await firstAccount(this.api, this.#ending.signal);
     this.#ending.signal.throwIfAborted();
     const alone = { ...this.#environment, locks: () => null, openChannel: () => null };
     const environment = tabs && this.#account !== null ? this.#environment : alone;
     const name = `yrelay ${api.replace(/\/+$/, "")} ${workspace} ${this.#account}`;
-    const channel = new TabChannel({ ...environment, uuid: () => this.id as ReturnType<PageEnvironment["uuid"]> }, name);
-    const election = new Election(environment, channel, name);
-    const calls = new LeaderCalls({ environment, channel, election }, (method, payload, tab) => this.#serve(method, payload, tab));
-    const life = new TabLife(environment, name);
-    this.#known = { channel, election, calls, life };
+    const company = new TabCompany(environment, this.id, name, (method, payload, tab) => this.#serve(method, payload, tab));
+    const { channel, election } = company;
     channel.on("message", (message) => message.kind === "tell" && this.#hear(message.topic, message.payload, message.from));
     election.on("role", (role) => (role === "leader" ? this.#lead(name) : this.#follow()));
     election.on("leader", (leader) => this.#greet(leader));
-    life.live(this.id);
+    this.#known = company;
     election.start();
-    this.#events.status();
-    return this.#known;
+    this.#tell();
+    return company;
   }
 
   #lead(name: string): void {
@@ -220,8 +232,8 @@ export class WorkspaceTab {
     this.#stream.start(this.#cursor);
     this.#presence.start();
     this.#documents.lead(this.#context);
-    this.#showDocuments();
-    this.#events.status();
+    this.changed();
+    this.#tell();
   }
 
   #follow(): void {
@@ -237,7 +249,7 @@ export class WorkspaceTab {
     this.#outbox.detach();
     this.#database?.close();
     this.#database = null;
-    this.#events.status();
+    this.#tell();
   }
 
   /** Another tab leads: it is told what is open here, and what waits here is sent to it. */
@@ -253,7 +265,7 @@ export class WorkspaceTab {
 
   /** Answers a tab, this one or another. What it does bears repetition. */
   async #serve(method: string, payload: unknown, tab: string): Promise<unknown> {
-    const { path = "", state = null, reason = "", isSet = false } = payload as { path?: string; state?: PresenceState | null; reason?: string; isSet?: boolean };
+    const { path, state = null, reason, isSet } = payload as { path: string; state?: PresenceState | null; reason: string; isSet: boolean };
     switch (method) {
       case "apply":
         return this.#apply(payload as OutboxEntry);
@@ -269,7 +281,7 @@ export class WorkspaceTab {
         return { cursor: this.#stream.cursor, presence: this.presenceList };
       case "show":
         this.#shown = state;
-        return this.#showDocuments();
+        return this.changed();
       case "refresh":
         return this.#presence.refresh();
     }
@@ -284,8 +296,8 @@ export class WorkspaceTab {
   }
 
   /** By the API if this tab leads, else by the tab that does; whatever it was asked is asked again when this one leads. */
-  #send(entry: OutboxEntry, how: { readonly keepalive: boolean }): ReturnType<Sender> {
-    if (this.#known?.election.role === "leader") return this.#toApi(entry, how);
+  #send(entry: Coalesced<OutboxEntry>, how: { readonly keepalive: boolean }): ReturnType<Sender> {
+    if (this.role === "leader") return this.#toApi(entry, how);
     const { signal } = this.#leading;
     return unlessAborted(this.call("apply", entry), signal).then(
       (receipt) => receipt as WriteReceipt,
@@ -295,10 +307,10 @@ export class WorkspaceTab {
 
   #hear(topic: string, payload: unknown, from: string): void {
     if (topic === "document") {
-      const speech = payload as DocumentSpeech;
+      const speech = payload as DocumentSpeech & { readonly path: string };
       return this.#documents.get(speech.path)?.handleSpeech(speech, from);
     }
-    if (this.#known?.election.role === "leader") return;
+    if (this.role === "leader") return;
     if (topic === "item") this.#deliver(payload as FeedItem);
     if (topic === "presence") this.#deliverPresence(payload as PresenceList);
   }
@@ -306,20 +318,21 @@ export class WorkspaceTab {
   #deliver(item: FeedItem): void {
     this.#cursor = item.kind === "reset" ? item.head : item.clock;
     if (this.#context !== null) {
-      this.#known?.channel.say({ kind: "tell", topic: "item", payload: item });
+      this.say("item", item);
       this.#documents.handleChange(item);
       if (item.kind !== "reset") this.#presence.handleChange(item);
     }
-    this.#events.item(item);
+    this.emit("change", item);
   }
 
   #deliverPresence(list: PresenceList): void {
     this.#told = list;
-    if (this.#context !== null) this.#known?.channel.say({ kind: "tell", topic: "presence", payload: list });
-    this.#events.presence(list);
+    if (this.#context !== null) this.say("presence", list);
+    this.emit("presence", list);
   }
 
-  #showDocuments(): void {
+  /** Others see which document was opened last, unless the application says more. */
+  changed(): void {
     const path = this.#documents.lastPath;
     this.#presence.show(this.#shown !== undefined ? this.#shown : path === undefined ? null : { path });
   }
@@ -327,19 +340,24 @@ export class WorkspaceTab {
   #handleLoss(loss: string | null): void {
     if (loss !== null) this.#environment.warn(`yrelay: what is written is in memory only, until it is saved (${loss}).`);
     this.ops.handleStored();
-    this.#events.status();
+    this.#tell();
   }
 
   #contextOf(store: DocumentContext["store"]): DocumentContext {
     const { relays = [], p2p, workspace, pin, times, onTelemetry } = this.#options;
     const { api, ops } = this;
     const environment = this.#environment;
-    const more = { ...(pin === undefined ? {} : { pin }), ...(times === undefined ? {} : { times }), ...(onTelemetry === undefined ? {} : { onTelemetry }) };
-    const getToken = scopeTokensOf(api);
-    const connect: DocumentContext["connect"] = (options) => new SyncProvider({ ...options, ...more, environment, workspace, relays, getToken });
-    const { account, presence } = { account: () => this.#account, presence: this.#presence };
-    const options = { api, environment, presence, relays, workspace, getToken, ...more };
-    const peers = p2p?.(options) ?? null;
-    return { environment, api, ops, store, presence, account, connect: relays.length === 0 ? null : connect, peers };
+    const presence = this.#presence;
+    const shared = { environment, workspace, relays, pin, times, onTelemetry, getToken: scopeTokensOf(api) };
+    return {
+      environment,
+      api,
+      ops,
+      store,
+      presence,
+      account: () => this.#account,
+      connect: relays.length === 0 ? null : (options) => new SyncProvider({ ...options, ...shared }),
+      peers: p2p?.({ ...shared, api, presence }) ?? null,
+    };
   }
 }

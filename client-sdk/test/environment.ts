@@ -34,7 +34,7 @@ export function fastEnvironment({ search = "", storage = null as TabStorage | nu
     },
     change(to) {
       if (to === "online" || to === "offline") online = to === "online";
-      else if (to !== "focus") hidden = to === "hidden";
+      else if (to === "hidden" || to === "visible") hidden = to === "hidden";
       for (const listener of listeners) listener(to);
     },
   };

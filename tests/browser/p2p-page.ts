@@ -1,7 +1,8 @@
-// What the page of p2p.test.mjs runs: the SDK in a browser, with a switch for its WebRTC.
+// What the pages of p2p.test.mjs and back-forward-cache.test.mjs run: the SDK in a browser, with a switch for its WebRTC.
 import { browserEnvironment } from "../../client-sdk/src/browser.ts";
 import { WorkspaceClient } from "../../client-sdk/src/index.ts";
 import { webRtc } from "../../client-sdk/src/p2p.ts";
+import { SyncSession } from "../../client-sdk/src/sync-session.ts";
 import type { SharedDocument, WorkspaceClientOptions } from "../../client-sdk/src/index.ts";
 
 interface Start extends Pick<WorkspaceClientOptions, "api" | "relays" | "workspace"> {
@@ -13,6 +14,7 @@ interface Start extends Pick<WorkspaceClientOptions, "api" | "relays" | "workspa
 let client: WorkspaceClient;
 let document: SharedDocument;
 let isBlocked = false;
+let peerUpdates = 0;
 const connections: RTCPeerConnection[] = [];
 
 const page = {
@@ -29,12 +31,19 @@ const page = {
     };
     client = new WorkspaceClient({ ...options, ...(p2p && { p2p: webRtc() }), token: () => apiToken, environment });
     document = client.openDoc(path);
+    document.doc.on("update", (_update, origin) => {
+      if (origin instanceof SyncSession && origin.label === "peer") peerUpdates += 1;
+    });
   },
   status: () => document.status,
   text: () => document.doc.getText("t").toString(),
   insert: (at: number, text: string) => document.doc.getText("t").insert(at, text),
   show: (name: string) => document.awareness.setLocalStateField("name", name),
   names: () => [...document.awareness.getStates().values()].map((state) => state["name"]).sort(),
+  /** How many others are here; `null` before this person has said so themselves. */
+  others: () => client.presence.otherHumans,
+  /** Updates of the document that came by a direct connection. */
+  peerUpdates: () => peerUpdates,
   look: () => client.presence.refresh(),
   flush: () => document.flush(),
   /** Ends the direct connections; no others can be made until `unblock`. */

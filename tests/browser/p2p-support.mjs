@@ -1,4 +1,4 @@
-// Chromium with pages of the SDK, for p2p.test.mjs: it counts what goes over WebSockets.
+// Chromium with pages of the SDK, for p2p.test.mjs and back-forward-cache.test.mjs: it counts what goes over WebSockets.
 import { accessSync, constants } from "node:fs";
 import { createServer } from "node:http";
 import { once } from "node:events";
@@ -57,12 +57,13 @@ export async function startPages() {
 export async function startBrowser() {
   // A container's root has no sandbox.
   const args = process.getuid?.() === 0 ? [...FLAGS, "--no-sandbox"] : FLAGS;
-  return chromium.launch({ executablePath: findChromium(), timeout: STEP_LIMIT, args });
+  // People have the back/forward cache; playwright turns it off.
+  return chromium.launch({ executablePath: findChromium(), timeout: STEP_LIMIT, args, ignoreDefaultArgs: ["--disable-back-forward-cache"] });
 }
 
-/** A person's browser: a context of its own. `frames` counts what its sockets carried. */
-export async function openPage(browser, origin, options) {
-  const context = await browser.newContext();
+/** A person's browser: a context of its own, or that of another page. `frames` counts what its sockets carried. */
+export async function openPage(browser, origin, options, beside) {
+  const context = beside?.tab.context() ?? (await browser.newContext());
   const tab = await context.newPage();
   tab.setDefaultTimeout(STEP_LIMIT);
   const frames = { sockets: 0, binary: 0, text: 0 };

@@ -8,6 +8,12 @@ import { missingChromium, openPage, startBrowser, startPages } from "./p2p-suppo
 /** A connection over HTTP waits 3 s for a relay, a relay 5 s for a connection; machines may be slow. */
 const PATIENCE = 60_000;
 
+/** Somebody types two lines. */
+const KEYSTROKES = 200;
+
+/** The shortest pause after which the SDK writes. */
+const MIN_WRITE_GAP_MS = 250;
+
 describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () => {
   let relay, pages, browser;
   before(async () => {
@@ -32,15 +38,19 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     await ann.call("flush");
     const bob = await person("bob");
     await until(async () => (await bob.call("text")) === "!", "Bob has it", PATIENCE);
+    await isListed(bob, 1);
     await ann.call("look");
     const both = [ann, bob];
     const arePeers = async () => (await Promise.all(both.map((one) => one.call("status")))).every(({ connection }) => connection === "peer");
     return { ann, bob, both, arePeers, workspace, person, close: () => Promise.all(both.map((one) => one.close())) };
   }
 
+  /** Whoever looks from now on finds this person: who has said that they are here gets the list of the others. */
+  const isListed = (one, others) => until(async () => (await one.call("others")) === others, "who else is here is known", PATIENCE);
+
   const same = (both, text) => until(async () => (await Promise.all(both.map((one) => one.call("text")))).every((it) => it === text), `both have ${text}`, PATIENCE);
 
-  test("C.28 C.73 signaling over the relay: edits and cursors go by WebRTC, and no Yjs message through the relay", async () => {
+  test("C.6 C.28 C.73 signaling over the relay: edits and cursors go by WebRTC, and no Yjs message through the relay", async () => {
     const { ann, bob, both, arePeers, workspace, close } = await together();
     await until(arePeers, "they are connected", PATIENCE);
     // A relay that was opened while the connection was made is let go.
@@ -62,6 +72,22 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     await close();
   });
 
+  test("C.64 each keystroke goes by WebRTC, and the database is written to when a pause comes", async () => {
+    const { ann, bob, arePeers, workspace, close } = await together();
+    await until(arePeers, "they are connected", PATIENCE);
+    const writes = async () => (await workspace.rest("GET", "/changes?limit=1000")).json.changes.length;
+    const before = await writes();
+    const begun = performance.now();
+    for (let n = 0; n < KEYSTROKES; n += 1) await ann.call("insert", 0, "k");
+    await ann.call("flush");
+    const limit = Math.ceil((performance.now() - begun) / MIN_WRITE_GAP_MS);
+    const made = (await writes()) - before;
+    await until(async () => (await bob.call("text")).length === KEYSTROKES + 1, "Bob has all", PATIENCE);
+    assert.equal(await bob.call("peerUpdates"), KEYSTROKES, "updates that came from a peer");
+    assert.ok(made >= 1 && made <= limit, `${made} writes, at most ${limit}`);
+    await close();
+  });
+
   test("C.69 no relay answers: the browsers find each other over HTTP, and no WebSocket is ever open", async () => {
     const { ann, bob, both, arePeers, close } = await together({ url: "ws://127.0.0.1:1/ws" });
     await until(arePeers, "they are connected", PATIENCE);
@@ -76,6 +102,7 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
   test("a third browser is reached too; when a viewer comes, the relay serves everybody, and what it shows is complete", async () => {
     const { ann, bob, workspace, person, close } = await together();
     const cem = await person("cem");
+    await isListed(cem, 2);
     const three = [ann, bob, cem];
     const look = () => Promise.all(three.map((one) => one.call("look")));
     const all = async (connection) => (await Promise.all(three.map((one) => one.call("status")))).every((status) => status.connection === connection);
@@ -86,13 +113,17 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     await until(async () => (await Promise.all(three.map((one) => one.call("text")))).every((text, _, texts) => text.length === 4 && text === texts[0]), "all have all", PATIENCE);
     assert.deepEqual(three.map(({ frames }) => frames.binary), before);
     const eve = await person("eve", "viewer");
+    await isListed(eve, 3);
+    // A viewer sends no signals and writes nothing, so nobody has noticed. She gets what is saved.
+    await bob.call("insert", 0, "w");
+    await until(async () => (await eve.call("text")).startsWith("w"), "the viewer sees what is saved", PATIENCE);
     await look();
     await until(() => all("live"), "the relay is used", PATIENCE);
     await ann.call("insert", 0, "x");
     await until(async () => (await eve.call("text")) === (await ann.call("text")), "the viewer sees it", PATIENCE);
     await eve.call("insert", 0, "evil");
     await ann.call("insert", 0, "y");
-    await until(async () => (await cem.call("text")).startsWith("yx"), "it arrives", PATIENCE);
+    await until(async () => (await cem.call("text")).startsWith("yxw"), "it arrives", PATIENCE);
     assert.ok((await Promise.all(three.map((one) => one.call("text")))).every((text) => !text.includes("evil")));
     assert.equal((await workspace.rest("POST", "/tokens", { body: { purpose: "relay" }, token: workspace.apiToken({ sub: "eve", role: "viewer" }) })).json.peerSecret, undefined);
     await Promise.all([cem.close(), eve.close(), close()]);

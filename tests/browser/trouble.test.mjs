@@ -104,7 +104,7 @@ describe("trouble", { skip: missingChromium(), concurrency: 3, timeout: 170_000 
     await scene.stored("half a sent");
   });
 
-  test("B05 away to another page and back, out of the back/forward cache or not: nothing is lost, and it goes on", async (t) => {
+  test("B05 away to another page and back, out of the back/forward cache: nothing is lost, and it goes on", async (t) => {
     const scene = await world.scene(t);
     const heron = await scene.person("heron-417", { script: () => addEventListener("pageshow", ({ persisted }) => (globalThis.wasPersisted = persisted)) });
     const tab = await heron.open();
@@ -113,10 +113,11 @@ describe("trouble", { skip: missingChromium(), concurrency: 3, timeout: 170_000 
     await tab.page.goto("about:blank");
     await other.type("meanwhile ");
     await other.saved();
-    await tab.page.goBack();
+    // A page that comes out of it is not loaded, so there is no such event.
+    await tab.page.goBack({ waitUntil: "commit" });
     await equal([tab, other], (note) => note === "here meanwhile ", "it caught up");
     await tab.loaded();
-    t.diagnostic(`restored from the back/forward cache: ${await tab.page.evaluate(() => globalThis.wasPersisted)}`);
+    assert.equal(await tab.page.evaluate(() => globalThis.wasPersisted), true, "it was not loaded anew");
     await tab.type("back");
     await equal([tab, other], (note) => note === "here meanwhile back", "and it goes on");
     await Promise.all([tab.saved(), other.saved()]);

@@ -11,6 +11,7 @@ import type { ReaderOwner } from "../feed/change-reader.ts";
 import type { AgentEnvironment } from "../api/deadline.ts";
 import { listNodes } from "../api/list-nodes.ts";
 import type { ListOptions } from "../api/list-nodes.ts";
+import * as operations from "../api/operations.ts";
 import { encodePath } from "../api/operations.ts";
 import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
 import type { Change, DocumentEdit, DocumentRead, EditAnswer, FeedItem, Node, Op, OpsAnswer, Precondition, Workspace, WriteAnswer } from "../api/types.ts";
@@ -53,17 +54,17 @@ export class WorkspaceAgent {
 
   constructor({ environment, ...options }: AgentOptions) {
     this.#api = new Api(options, environment ?? browserEnvironment());
-    this.#owner = { api: this.#api, readers: new Set(), isClosed: false };
+    this.#owner = { api: this.#api, readers: new Set(), closed: null };
   }
 
   /** The clock of the newest change. */
   async head({ signal }: Cancel = {}): Promise<number> {
-    return jsonOf<Workspace>(await this.#api.call("readWorkspace", {}, { signal })).head;
+    return jsonOf<Workspace>(await this.#api.call(operations.readWorkspace, {}, { signal })).head;
   }
 
   /** A node with its value. Of a path where nothing is, the error is `node_not_found`. */
   async read<Value = unknown>(path: string, { signal }: Cancel = {}): Promise<Node<Value>> {
-    return jsonOf(await this.#api.call("readNode", { path }, { signal }));
+    return jsonOf(await this.#api.call(operations.readNode, { path }, { signal }));
   }
 
   /** Every node below `prefix`, in the order of the paths, without values. Pages are read as they are needed. */
@@ -73,33 +74,33 @@ export class WorkspaceAgent {
 
   /** Writes a record whole. 412 is a `PreconditionFailedError` with what the node is now. */
   async write(path: string, value: unknown, options: MutationOptions & Precondition = {}): Promise<WriteAnswer> {
-    return jsonOf(await this.#api.call("putNode", { path, headers: this.#conditions(options), body: jsonText(value) }, options));
+    return jsonOf(await this.#api.call(operations.putNode, { path, headers: this.#conditions(options), body: jsonText(value) }, options));
   }
 
   /** Changes a record by a JSON Merge Patch (RFC 7396): a member that is null is removed. */
   async patch(path: string, patch: unknown, options: MutationOptions & Precondition = {}): Promise<WriteAnswer> {
-    return jsonOf(await this.#api.call("patchNode", { path, headers: this.#conditions(options), body: jsonText(patch) }, options));
+    return jsonOf(await this.#api.call(operations.patchNode, { path, headers: this.#conditions(options), body: jsonText(patch) }, options));
   }
 
   /** Deletes a node and everything below it, as one change. */
   async delete(path: string, options: MutationOptions & Precondition = {}): Promise<WriteAnswer> {
-    return jsonOf(await this.#api.call("deleteNode", { path, headers: this.#conditions(options) }, options));
+    return jsonOf(await this.#api.call(operations.deleteNode, { path, headers: this.#conditions(options) }, options));
   }
 
   /** Up to 50 writes, all or none. A problem with one of them has its `extra.index`. */
   async ops(ops: readonly Op[], options: MutationOptions = {}): Promise<OpsAnswer> {
-    return jsonOf(await this.#api.call("applyOps", { headers: { "Idempotency-Key": this.#key(options) }, body: jsonText({ ops }) }, options));
+    return jsonOf(await this.#api.call(operations.applyOps, { headers: { "Idempotency-Key": this.#key(options) }, body: jsonText({ ops }) }, options));
   }
 
   /** The text of a document, or of one of its roots. */
   async readText(path: string, { root, signal }: Cancel & { readonly root?: string } = {}): Promise<DocumentRead<string>> {
-    const answer = await this.#api.call("readDocument", { path, query: { root }, headers: { Accept: "text/plain" } }, { signal });
+    const answer = await this.#api.call(operations.readDocument, { path, query: { root }, headers: { Accept: "text/plain" } }, { signal });
     return { content: answer.text, ...versionOf(answer) };
   }
 
   /** A document as JSON: all roots by their names, or the value of one. */
   async readJson<Value = unknown>(path: string, { root, signal }: Cancel & { readonly root?: string } = {}): Promise<DocumentRead<Value>> {
-    const answer = await this.#api.call("readDocument", { path, query: { root }, headers: { Accept: "application/json" } }, { signal });
+    const answer = await this.#api.call(operations.readDocument, { path, query: { root }, headers: { Accept: "application/json" } }, { signal });
     const version = versionOf(answer);
     return { content: JSON.parse(answer.text) as Value, ...version };
   }
@@ -107,7 +108,7 @@ export class WorkspaceAgent {
   /** Edits one root of a document, all or none: what people type meanwhile stays, and open editors show it. */
   async edit(path: string, edits: readonly DocumentEdit[], { root, base, epoch, ...options }: EditOptions): Promise<EditAnswer> {
     const headers = { "Idempotency-Key": this.#key(options) };
-    return jsonOf(await this.#api.call("editDocument", { path, query: { epoch }, headers, body: jsonText({ root, edits, base }) }, options));
+    return jsonOf(await this.#api.call(operations.editDocument, { path, query: { epoch }, headers, body: jsonText({ root, edits, base }) }, options));
   }
 
   /**
@@ -138,7 +139,7 @@ export class WorkspaceAgent {
 
   /** Ends the iterators. The stream ends with the last agent of the workspace, else half a minute after the last iterator. */
   close(): void {
-    this.#owner.isClosed = true;
+    this.#owner.closed = new AgentClosedError();
     for (const reader of [...this.#owner.readers]) reader.close();
     leaveFeed(this.#api);
   }

@@ -1,6 +1,6 @@
 // The API token of one agent: asked for when there is none, kept until the API calls it bad. It never
 // appears in an error (A3).
-import { pause } from "./deadline.ts";
+import { answerWithin } from "./deadline.ts";
 import type { AgentEnvironment } from "./deadline.ts";
 import { TOKEN_LIMIT_MS } from "./limits.ts";
 
@@ -35,17 +35,8 @@ export class ApiToken {
   }
 
   async #fetch(): Promise<string> {
-    const late = new AbortController();
-    const limit = pause(this.#environment, TOKEN_LIMIT_MS, late.signal).then(() => {
-      throw new Error(`getToken did not answer within ${TOKEN_LIMIT_MS} ms.`);
-    });
-    limit.catch(() => {});
-    try {
-      const token = await Promise.race([Promise.resolve().then(this.#provider), limit]);
-      if (typeof token !== "string" || !TOKEN.test(token)) throw new TypeError("getToken did not answer a token; answer a string without spaces.");
-      return (this.#kept = token);
-    } finally {
-      late.abort();
-    }
+    const token = await answerWithin(this.#environment, Promise.resolve().then(this.#provider), TOKEN_LIMIT_MS, "The token provider");
+    if (typeof token !== "string" || !TOKEN.test(token)) throw new TypeError("The token provider did not answer a token; answer a string without spaces.");
+    return (this.#kept = token);
   }
 }

@@ -215,7 +215,7 @@ test("a signal also ends a call that waits for its token", async () => {
   abort.abort(new Error("enough"));
   await assert.rejects(call, /enough/);
   const late = await agent.head().catch((error: unknown) => error);
-  assert.match(String(late), /getToken did not answer within/);
+  assert.match(String(late), /The token provider did not answer within/);
   // The first try of the second call joined the question that was still open.
   assert.deepEqual([it.requests.length, asked], [0, MAX_TRIES]);
 });

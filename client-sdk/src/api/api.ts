@@ -1,5 +1,6 @@
 // Calls to the API of one workspace: the token, time limits, retries. What the calls mean is the
 // business of its users: agents, the outbox, documents.
+import { parseObject } from "../json.ts";
 import { TokenRefusedError } from "../token-source.ts";
 import { ApiToken } from "./api-token.ts";
 import type { ApiTokenProvider } from "./api-token.ts";
@@ -7,9 +8,10 @@ import { mayPass, parseRetryAfter, retryDelay } from "./backoff.ts";
 import { Deadline, pause, unlessAborted } from "./deadline.ts";
 import type { AgentEnvironment } from "./deadline.ts";
 import { CALL_LIMIT_MS, MAX_RETRY_AFTER_MS, MAX_TRIES } from "./limits.ts";
-import { OPERATIONS, addressOf, checkWorkspaceId } from "./operations.ts";
-import type { Input, OperationId } from "./operations.ts";
-import { UnreachableError, errorOf, parseObject, parseProblem } from "./problem.ts";
+import { addressOf, checkWorkspaceId } from "./operations.ts";
+import * as operations from "./operations.ts";
+import type { Input, Operation } from "./operations.ts";
+import { UnreachableError, errorOf, notTheApi, parseProblem } from "./problem.ts";
 
 export interface ApiOptions {
   readonly api: string;
@@ -37,6 +39,14 @@ export interface Failure {
   readonly error: unknown;
   readonly passes: boolean;
   readonly retryAfterMs: number | null;
+}
+
+/** A call as each try of it makes it, but for the token. */
+interface ApiRequest {
+  readonly id: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly init: RequestInit;
 }
 
 export class Api {
@@ -69,11 +79,11 @@ export class Api {
    * Makes a call, and makes it again while that may help. A call that changes something has its
    * idempotency key in `input`, the same at each try, so that it happens once.
    */
-  async call<Id extends OperationId>(id: Id, input: Input<Id>, { signal, tries = MAX_TRIES }: CallLimits = {}): Promise<Answer> {
-    const url = this.#url(id, input);
+  async call<Id extends string>(operation: Operation<Id>, input: Input<Id>, { signal, tries = MAX_TRIES }: CallLimits = {}): Promise<Answer> {
+    const request = this.#request(operation, input);
     for (let failures = 0; ; failures += 1) {
       signal?.throwIfAborted();
-      const outcome = await this.#attempt(url, id, input, signal);
+      const outcome = await this.#attempt(request, signal);
       if (!("error" in outcome)) return outcome;
       signal?.throwIfAborted();
       const { error, passes, retryAfterMs } = outcome;
@@ -84,18 +94,13 @@ export class Api {
   }
 
   /** Makes a call once, for callers that decide themselves what follows. Never throws. */
-  attempt<Id extends OperationId>(id: Id, input: Input<Id>, signal?: AbortSignal): Promise<Answer | Failure> {
-    return this.#attempt(this.#url(id, input), id, input, signal);
+  attempt<Id extends string>(operation: Operation<Id>, input: Input<Id>, signal?: AbortSignal): Promise<Answer | Failure> {
+    return this.#attempt(this.#request(operation, input), signal);
   }
 
   /** Opens the stream of changes after a clock, or from now on. One try. */
   openStream(since: number | null, signal: AbortSignal): Promise<Failure | Response> {
-    const input = { query: { since: since ?? undefined } };
-    return this.#send(this.#url("streamChanges", input), "streamChanges", input, signal);
-  }
-
-  #url<Id extends OperationId>(id: Id, input: Input<Id>): string {
-    return this.#origin + addressOf(id, this.workspace, input);
+    return this.#send(this.#request(operations.streamChanges, { query: { since: since ?? undefined } }), signal);
   }
 
   /** A defect of the server rarely goes away: `internal` is tried once more, then reported. */
@@ -104,22 +109,22 @@ export class Api {
     return isDefect && tries !== Infinity ? Math.min(tries, 2) : tries;
   }
 
-  async #attempt<Id extends OperationId>(url: string, id: Id, input: Input<Id>, signal: AbortSignal | undefined): Promise<Answer | Failure> {
+  async #attempt(request: ApiRequest, signal: AbortSignal | undefined): Promise<Answer | Failure> {
     const deadline = new Deadline(this.environment, signal);
     deadline.arm(CALL_LIMIT_MS);
     try {
-      const response = await this.#send(url, id, input, deadline.signal);
+      const response = await this.#send(request, deadline.signal);
       if ("error" in response) return response;
       return answerOf(response.status, response.headers, new Uint8Array(await response.arrayBuffer()));
     } catch (error) {
-      return this.#unanswered(id, error);
+      return unanswered(request, error);
     } finally {
       deadline.end();
     }
   }
 
   /** One request; a second one with another token when this one's is refused. A 2xx comes unread. */
-  async #send<Id extends OperationId>(url: string, id: Id, input: Input<Id>, signal: AbortSignal): Promise<Failure | Response> {
+  async #send(request: ApiRequest, signal: AbortSignal): Promise<Failure | Response> {
     for (let renewals = 0; ; renewals += 1) {
       let token: string;
       try {
@@ -128,38 +133,40 @@ export class Api {
         return { error, passes: !(error instanceof TokenRefusedError), retryAfterMs: null };
       }
       try {
-        const response = await this.environment.fetch(url, { ...this.#request(id, input, token), signal });
+        const headers = { ...request.headers, authorization: `Bearer ${token}` };
+        // The token is for this address alone: it follows no redirect.
+        const response = await this.environment.fetch(request.url, { ...request.init, headers, redirect: "manual", signal });
         if (response.ok) return response;
-        const failure = await this.#refused(id, response);
+        const failure = await this.#refused(request, response);
         if (response.status !== 401) return failure;
         this.#token.renew(token);
         if (renewals > 0) return failure;
       } catch (error) {
-        return this.#unanswered(id, error);
+        return unanswered(request, error);
       }
     }
   }
 
-  #request<Id extends OperationId>(id: Id, { headers, body, keepalive }: Input<Id>, token: string): RequestInit {
-    const operation = OPERATIONS[id];
-    const fields: Record<string, string> = { authorization: `Bearer ${token}` };
-    for (const [name, value] of Object.entries<string | undefined>(headers ?? {})) if (value !== undefined) fields[name.toLowerCase()] = value;
-    if ("body" in operation) fields["content-type"] = operation.body;
-    // The token is for this address alone: it follows no redirect.
-    return { method: operation.method, headers: fields, redirect: "manual", ...(body === undefined ? {} : { body }), ...(keepalive ? { keepalive } : {}) };
+  /** Throws a `TypeError` for a path that is none. */
+  #request<Id extends string>(operation: Operation<Id>, input: Input<Id>): ApiRequest {
+    const [id, method, , type] = operation;
+    const { body = null, keepalive = false } = input;
+    const headers: Record<string, string> = type === undefined ? {} : { "content-type": type };
+    for (const [name, value] of Object.entries<string | undefined>(input.headers ?? {})) if (value !== undefined) headers[name.toLowerCase()] = value;
+    return { id, url: this.#origin + addressOf(operation, this.workspace, input), headers, init: { method, body, keepalive } };
   }
 
-  async #refused(id: OperationId, response: Response): Promise<Failure> {
+  async #refused({ id }: ApiRequest, response: Response): Promise<Failure> {
     const { status, headers } = response;
     const problem = parseProblem(status, headers.get("content-type"), await response.text());
-    const error = problem === null ? new UnreachableError(`${id}: HTTP ${status}, which is not from the API; is \`api\` its address?`, status) : errorOf(problem);
+    const error = problem === null ? notTheApi(`${id}: HTTP ${status} without a problem`, status) : errorOf(problem);
     return { error, passes: mayPass(status), retryAfterMs: parseRetryAfter(headers.get("retry-after"), this.environment.now()) };
   }
+}
 
-  #unanswered(id: OperationId, cause: unknown): Failure {
-    const hint = OPERATIONS[id].method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
-    return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
-  }
+function unanswered({ id, init }: ApiRequest, cause: unknown): Failure {
+  const hint = init.method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
+  return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
 }
 
 function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {
@@ -169,6 +176,6 @@ function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {
 /** The JSON object that an answer is. */
 export function jsonOf<Body>(answer: Answer): Body {
   const body = parseObject(answer.text);
-  if (body === null) throw new UnreachableError("The answer is not a JSON object, so it is not from the API; is `api` its address?", answer.status);
+  if (body === null) throw notTheApi("The answer is not a JSON object", answer.status);
   return body as Body;
 }

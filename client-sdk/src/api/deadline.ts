@@ -1,19 +1,19 @@
 // Time limits: a signal that ends what takes too long, and pauses that end early.
 import type { Environment } from "../browser.ts";
+import { Timer } from "../timer.ts";
 
 /** The part of the surroundings that agents use. */
 export type AgentEnvironment = Pick<Environment, "clearTimeout" | "fetch" | "now" | "random" | "setTimeout" | "uuid">;
 
 /** Aborts its signal when it is not armed again in time, or with an outer signal. */
 export class Deadline {
-  readonly #environment: AgentEnvironment;
+  readonly #timer: Timer;
   readonly #abort = new AbortController();
   readonly #outer: AbortSignal | undefined;
   readonly #end = () => this.end();
-  #timer: unknown;
 
   constructor(environment: AgentEnvironment, outer: AbortSignal | undefined) {
-    this.#environment = environment;
+    this.#timer = new Timer(environment);
     this.#outer = outer;
     if (outer?.aborted) this.end();
     else outer?.addEventListener("abort", this.#end);
@@ -25,21 +25,20 @@ export class Deadline {
 
   /** From now on it has so much time. */
   arm(ms: number): void {
-    this.#environment.clearTimeout(this.#timer);
-    if (this.signal.aborted) return;
-    this.#timer = this.#environment.setTimeout(() => this.#abort.abort(new Error(`nothing came for ${ms} ms`)), ms);
+    if (!this.signal.aborted) this.#timer.set(ms, () => this.#abort.abort(new Error(`nothing came for ${ms} ms`)));
   }
 
   /** Ends what is still going on. */
   end(): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     this.#outer?.removeEventListener("abort", this.#end);
     this.#abort.abort(this.#outer?.reason);
   }
 }
 
 /** The promise, or the signal's reason if that comes first. */
-export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
   return new Promise((settle, reject) => {
     const abort = () => reject(signal.reason);
     if (signal.aborted) abort();
@@ -59,5 +58,13 @@ export function pause(environment: AgentEnvironment, ms: number, signal: AbortSi
     };
     const timer = environment.setTimeout(done, ms);
     signal?.addEventListener("abort", done);
+  });
+}
+
+/** What somebody answers, unless that takes too long: then a `TimeoutError` that says who. */
+export function answerWithin<T>(environment: Pick<AgentEnvironment, "clearTimeout" | "setTimeout">, answer: Promise<T>, limitMs: number, who: string): Promise<T> {
+  return new Promise((settle, reject) => {
+    const timer = environment.setTimeout(() => reject(new DOMException(`${who} did not answer within ${limitMs} ms.`, "TimeoutError")), limitMs);
+    answer.then(settle, reject).finally(() => environment.clearTimeout(timer));
   });
 }

@@ -1,6 +1,7 @@
 // The nodes below a path, page by page as they are needed: for agents and for pages.
 import { jsonOf } from "./api.ts";
 import type { Api } from "./api.ts";
+import * as operations from "./operations.ts";
 import type { Node, NodeList } from "./types.ts";
 
 export interface ListOptions {
@@ -16,7 +17,7 @@ export async function* listNodes(api: Api, { prefix, after, pageSize, signal }: 
   let from: string | null = after ?? "";
   while (from !== null) {
     const query = { prefix, after: from === "" ? undefined : from, limit: pageSize };
-    const page: NodeList = jsonOf(await api.call("listNodes", { query }, { signal }));
+    const page: NodeList = jsonOf(await api.call(operations.listNodes, { query }, { signal }));
     yield* page.nodes;
     from = page.next;
   }

@@ -3,10 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { OPERATIONS } from "./operations.ts";
+import * as operations from "./operations.ts";
+import type { HeaderName, Operation as Row, QueryName } from "./operations.ts";
 import { PROBLEM_CODES } from "./problem.ts";
 import { CHANGE_KINDS } from "./types.ts";
 import type { Change, ChangeList, DocumentEdit, EditAnswer, Node, NodeList, Op, OpsAnswer, PresenceEntry, PresenceList, SignalList, TokenAnswer, Workspace, WriteAnswer } from "./types.ts";
+
+type OperationId = Exclude<keyof typeof operations, "addressOf" | "checkWorkspaceId" | "encodePath">;
 
 interface Schema {
   readonly $ref?: string;
@@ -40,21 +43,68 @@ const names = (list: Iterable<string>) => [...list].sort();
 const parameterOf = (parameter: Parameter) => (parameter.$ref ? DOCUMENT.components.parameters[parameter.$ref.split("/").at(-1)!]! : parameter);
 const schemaOf = (schema: Schema): Schema => (schema.$ref ? schemaOf(DOCUMENT.components.schemas[schema.$ref.split("/").at(-1)!]!) : schema);
 
-for (const [id, mine] of Object.entries(OPERATIONS)) {
-  const there = DOCUMENT.paths[mine.path];
+type Names<Name extends string> = { readonly [Key in Name]: true };
+const KEY = { "Idempotency-Key": true } as const;
+const WRITE = { "If-Match": true, "If-None-Match": true, ...KEY } as const;
+
+// What the types name, which the compiler keeps equal to them.
+const QUERIES: { readonly [Id in OperationId]: Names<QueryName<Id>> } = {
+  applyOps: {},
+  deleteNode: {},
+  deletePresence: { session: true },
+  editDocument: { epoch: true },
+  listChanges: { since: true, limit: true },
+  listNodes: { prefix: true, after: true, limit: true },
+  listPresence: { session: true },
+  listSignals: { peer: true, topic: true, after: true },
+  mintToken: {},
+  patchNode: {},
+  postUpdate: { epoch: true },
+  putNode: {},
+  putPresence: {},
+  readDocument: { root: true, sv: true },
+  readNode: {},
+  readWorkspace: {},
+  sendSignal: {},
+  streamChanges: { since: true },
+};
+const HEADERS: { readonly [Id in OperationId]: Names<HeaderName<Id>> } = {
+  applyOps: KEY,
+  deleteNode: WRITE,
+  deletePresence: {},
+  editDocument: KEY,
+  listChanges: {},
+  listNodes: {},
+  listPresence: {},
+  listSignals: {},
+  mintToken: {},
+  patchNode: WRITE,
+  postUpdate: KEY,
+  putNode: WRITE,
+  putPresence: {},
+  readDocument: { Accept: true },
+  readNode: {},
+  readWorkspace: {},
+  sendSignal: {},
+  streamChanges: {},
+};
+
+const ROWS = Object.entries(operations).filter(([, value]) => typeof value !== "function") as [string, Row<OperationId>][];
+for (const [name, [id, method, path, body]] of ROWS) {
+  const address = `/api/workspaces/{workspaceId}${path}`;
   test(`${id} is the operation of the description`, () => {
-    assert.ok(there, `${mine.path} is described`);
-    const operation = there[mine.method.toLowerCase()];
-    assert.ok(operation, `${mine.method} ${mine.path} is described`);
+    assert.equal(name, id);
+    const there = DOCUMENT.paths[address];
+    assert.ok(there, `${address} is described`);
+    const operation = there[method.toLowerCase()];
+    assert.ok(operation, `${method} ${address} is described`);
     assert.equal(operation.operationId, id);
     const described = (operation.parameters ?? []).map(parameterOf);
     const named = (place: string) => described.filter((parameter) => parameter.in === place).map(({ name }) => name);
-    for (const name of mine.query) assert.ok(named("query").includes(name), `?${name}= is described`);
-    for (const name of mine.headers) assert.ok(named("header").includes(name), `${name} is described`);
-    const body = "body" in mine ? mine.body : undefined;
+    for (const name of Object.keys(QUERIES[id])) assert.ok(named("query").includes(name), `?${name}= is described`);
+    for (const name of Object.keys(HEADERS[id])) assert.ok(named("header").includes(name), `${name} is described`);
     assert.deepEqual(body === undefined ? operation.requestBody : body in operation.requestBody!.content, body === undefined ? undefined : true);
-    const takesKey = named("header").includes("Idempotency-Key");
-    assert.equal((mine.headers as readonly string[]).includes("Idempotency-Key"), takesKey, "a key goes wherever one is taken");
+    assert.equal("Idempotency-Key" in HEADERS[id], named("header").includes("Idempotency-Key"), "a key goes wherever one is taken");
   });
 }
 

@@ -1,53 +1,69 @@
 // The operations of the API that agents and pages call, and their addresses. A test compares the table with
 // the OpenAPI document, and the compiler compares the calls with the table.
 
-interface Operation {
-  readonly method: "DELETE" | "GET" | "PATCH" | "POST" | "PUT";
-  readonly path: string;
-  readonly query: readonly string[];
-  readonly headers: readonly string[];
-  /** The media type of the body. */
-  readonly body?: string;
+/** The `operationId` of the OpenAPI document, method, address below the workspace's, and the media type of the body. */
+export type Operation<Id extends string = string> = readonly [id: Id, method: "DELETE" | "GET" | "PATCH" | "POST" | "PUT", path: string, body?: string];
+
+const JSON_TYPE = "application/json";
+
+// One by one, so that a page carries no operation that only agents call.
+export const applyOps = ["applyOps", "POST", "/ops", JSON_TYPE] as const;
+export const deleteNode = ["deleteNode", "DELETE", "/nodes/{path}"] as const;
+export const deletePresence = ["deletePresence", "DELETE", "/presence"] as const;
+export const editDocument = ["editDocument", "POST", "/docs/{path}/edits", JSON_TYPE] as const;
+export const listChanges = ["listChanges", "GET", "/changes"] as const;
+export const listNodes = ["listNodes", "GET", "/nodes"] as const;
+export const listPresence = ["listPresence", "GET", "/presence"] as const;
+export const listSignals = ["listSignals", "GET", "/p2p/signal"] as const;
+export const mintToken = ["mintToken", "POST", "/tokens", JSON_TYPE] as const;
+export const patchNode = ["patchNode", "PATCH", "/nodes/{path}", "application/merge-patch+json"] as const;
+export const postUpdate = ["postUpdate", "POST", "/docs/{path}/updates", "application/octet-stream"] as const;
+export const putNode = ["putNode", "PUT", "/nodes/{path}", JSON_TYPE] as const;
+export const putPresence = ["putPresence", "PUT", "/presence", JSON_TYPE] as const;
+export const readDocument = ["readDocument", "GET", "/docs/{path}"] as const;
+export const readNode = ["readNode", "GET", "/nodes/{path}"] as const;
+export const readWorkspace = ["readWorkspace", "GET", ""] as const;
+export const sendSignal = ["sendSignal", "POST", "/p2p/signal", JSON_TYPE] as const;
+export const streamChanges = ["streamChanges", "GET", "/changes/stream"] as const;
+
+type KeyHeader = "Idempotency-Key";
+type WriteHeader = KeyHeader | "If-Match" | "If-None-Match";
+
+/** The query of each operation that has one. Types alone: a page carries no list that only checks need. */
+interface Queries {
+  readonly deletePresence: "session";
+  readonly editDocument: "epoch";
+  readonly listChanges: "limit" | "since";
+  readonly listNodes: "after" | "limit" | "prefix";
+  readonly listPresence: "session";
+  readonly listSignals: "after" | "peer" | "topic";
+  readonly postUpdate: "epoch";
+  readonly readDocument: "root" | "sv";
+  readonly streamChanges: "since";
 }
 
-const NODE = "/api/workspaces/{workspaceId}/nodes/{path}";
-const DOCUMENT = "/api/workspaces/{workspaceId}/docs/{path}";
-const PRESENCE = "/api/workspaces/{workspaceId}/presence";
-const SIGNAL = "/api/workspaces/{workspaceId}/p2p/signal";
-const WRITE_HEADERS = ["If-Match", "If-None-Match", "Idempotency-Key"] as const;
+/** The headers of each operation that has some of its own. */
+interface Headers {
+  readonly applyOps: KeyHeader;
+  readonly deleteNode: WriteHeader;
+  readonly editDocument: KeyHeader;
+  readonly patchNode: WriteHeader;
+  readonly postUpdate: KeyHeader;
+  readonly putNode: WriteHeader;
+  readonly readDocument: "Accept";
+}
 
-/** By the `operationId` of the OpenAPI document. */
-export const OPERATIONS = {
-  applyOps: { method: "POST", path: "/api/workspaces/{workspaceId}/ops", query: [], headers: ["Idempotency-Key"], body: "application/json" },
-  deleteNode: { method: "DELETE", path: NODE, query: [], headers: WRITE_HEADERS },
-  deletePresence: { method: "DELETE", path: PRESENCE, query: ["session"], headers: [] },
-  editDocument: { method: "POST", path: `${DOCUMENT}/edits`, query: ["epoch"], headers: ["Idempotency-Key"], body: "application/json" },
-  listChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes", query: ["since", "limit"], headers: [] },
-  listNodes: { method: "GET", path: "/api/workspaces/{workspaceId}/nodes", query: ["prefix", "after", "limit"], headers: [] },
-  listSignals: { method: "GET", path: SIGNAL, query: ["peer", "topic", "after"], headers: [] },
-  listPresence: { method: "GET", path: PRESENCE, query: ["session"], headers: [] },
-  mintToken: { method: "POST", path: "/api/workspaces/{workspaceId}/tokens", query: [], headers: [], body: "application/json" },
-  patchNode: { method: "PATCH", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/merge-patch+json" },
-  postUpdate: { method: "POST", path: `${DOCUMENT}/updates`, query: ["epoch"], headers: ["Idempotency-Key"], body: "application/octet-stream" },
-  putNode: { method: "PUT", path: NODE, query: [], headers: WRITE_HEADERS, body: "application/json" },
-  putPresence: { method: "PUT", path: PRESENCE, query: [], headers: [], body: "application/json" },
-  readDocument: { method: "GET", path: DOCUMENT, query: ["root", "sv"], headers: ["Accept"] },
-  readNode: { method: "GET", path: NODE, query: [], headers: [] },
-  readWorkspace: { method: "GET", path: "/api/workspaces/{workspaceId}", query: [], headers: [] },
-  sendSignal: { method: "POST", path: SIGNAL, query: [], headers: [], body: "application/json" },
-  streamChanges: { method: "GET", path: "/api/workspaces/{workspaceId}/changes/stream", query: ["since"], headers: [] },
-} as const satisfies Record<string, Operation>;
-
-export type OperationId = keyof typeof OPERATIONS;
+export type QueryName<Id extends string> = Id extends keyof Queries ? Queries[Id] : never;
+export type HeaderName<Id extends string> = Id extends keyof Headers ? Headers[Id] : never;
 type Value = number | string | undefined;
 
 /** What one call adds to its operation. Members that are undefined are left out. */
-export interface Input<Id extends OperationId> {
+export interface Input<Id extends string> {
   readonly path?: string;
-  readonly query?: { readonly [Name in (typeof OPERATIONS)[Id]["query"][number]]?: Value };
-  readonly headers?: { readonly [Name in (typeof OPERATIONS)[Id]["headers"][number]]?: string | undefined };
+  readonly query?: { readonly [Name in QueryName<Id>]?: Value };
+  readonly headers?: { readonly [Name in HeaderName<Id>]?: string | undefined };
   /** JSON text, or bytes. */
-  readonly body?: Uint8Array<ArrayBuffer> | string;
+  readonly body?: Uint8Array<ArrayBuffer> | string | undefined;
   /** The page is going away: the call outlives it. Browsers take bodies up to 64 KiB this way. */
   readonly keepalive?: boolean;
 }
@@ -55,11 +71,11 @@ export interface Input<Id extends OperationId> {
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** The address of a call, below the API's origin. */
-export function addressOf<Id extends OperationId>(id: Id, workspace: string, { path, query }: Input<Id>): string {
+export function addressOf<Id extends string>([, , template]: Operation<Id>, workspace: string, { path, query }: Input<Id>): string {
   const found = new URLSearchParams();
   for (const [name, value] of Object.entries<Value>(query ?? {})) if (value !== undefined) found.set(name, String(value));
-  // As functions: a `$` in a path means nothing.
-  const address = OPERATIONS[id].path.replace("{workspaceId}", () => workspace).replace("{path}", () => encodePath(path ?? ""));
+  // As a function: a `$` in a path means nothing.
+  const address = `/api/workspaces/${workspace}${template.replace("{path}", () => encodePath(path ?? ""))}`;
   return found.size === 0 ? address : `${address}?${found}`;
 }
 

@@ -1,4 +1,5 @@
 // What can go wrong with a call. Every error has a stable `code`; none holds a token (A3).
+import { parseObject } from "../json.ts";
 
 /** Every code that the API has (docs/API.md says the cause and the cure of each). */
 export const PROBLEM_CODES = [
@@ -92,6 +93,11 @@ export class UnreachableError extends Error {
   }
 }
 
+/** Somebody else answered: a proxy, a portal, or whatever is at an address that is not the API's. */
+export function notTheApi(what: string, status: number | null): UnreachableError {
+  return new UnreachableError(`${what}, so it is not from the API; is \`api\` its address?`, status);
+}
+
 /** The agent was closed while somebody waited. */
 export class AgentClosedError extends Error {
   readonly code = "closed";
@@ -113,14 +119,4 @@ export function parseProblem(status: number, contentType: string | null, text: s
 
 export function errorOf(problem: Problem): ProblemError {
   return problem.code === "precondition_failed" ? new PreconditionFailedError(problem) : new ProblemError(problem);
-}
-
-/** A JSON object, or `null` for anything else. */
-export function parseObject(text: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
 }

@@ -1,12 +1,14 @@
-// A document as an application has it: a plain Y.Doc and Awareness, a status and `flush`. The tabs of a
+// A document as an application has it: a plain Doc and Awareness, a status and `flush`. The tabs of a
 // browser keep it equal among themselves (L1); the one that leads keeps it for all of them (keeper.ts).
-import { applyAwarenessUpdate, encodeAwarenessUpdate, removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import { Doc } from "yjs";
+import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
-import { Emitter } from "../emitter.ts";
-import { quietAwareness } from "../quiet-awareness.ts";
+import { StatusEmitter } from "../emitter.ts";
+import { clientsOf, quietAwareness } from "../quiet-awareness.ts";
+import type { AwarenessChange } from "../quiet-awareness.ts";
 import { SyncSession } from "../sync-session.ts";
+import { applyAwarenessUpdate, applyUpdate, encodeAwarenessUpdate, encodeStateAsUpdate, encodeStateVector, removeAwarenessStates } from "../yjs.ts";
 import { DocumentKeeper } from "./keeper.ts";
 import type { DocumentContext } from "./keeper.ts";
 import { OPENING, REST_ORIGIN, STORE_ORIGIN, TabOrigin } from "./types.ts";
@@ -23,9 +25,9 @@ export interface DocumentHost {
   closed(document: SharedDocument): void;
 }
 
-export class SharedDocument extends Emitter<DocumentEvents> {
+export class SharedDocument extends StatusEmitter<DocumentEvents> {
   readonly path: string;
-  readonly doc: Y.Doc;
+  readonly doc: Doc;
   readonly awareness: Awareness;
   readonly #host: DocumentHost;
   #keeper: DocumentKeeper | null = null;
@@ -38,9 +40,8 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   #clients = new Map<string, Set<number>>();
   readonly #holds = new Set<string>();
   #isClosed = false;
-  #told = "";
 
-  constructor(host: DocumentHost, path: string, doc: Y.Doc = new Y.Doc()) {
+  constructor(host: DocumentHost, path: string, doc: Doc = new Doc()) {
     super();
     this.#host = host;
     this.path = path;
@@ -62,13 +63,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
    */
   flush(signal?: AbortSignal): Promise<DocumentReceipt> {
     if (this.#isClosed) return Promise.reject(Object.assign(new Error("The document is closed; open it again."), { code: "closed" }));
-    const receipt = this.#host.flush();
-    if (signal === undefined) return receipt;
-    return new Promise((settle, reject) => {
-      if (signal.aborted) return reject(signal.reason);
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      receipt.then(settle, reject);
-    });
+    return unlessAborted(this.#host.flush(), signal);
   }
 
   /** Holds a socket whatever the company, until the reason is taken back. */
@@ -110,10 +105,10 @@ export class SharedDocument extends Emitter<DocumentEvents> {
     keeper.on("status", (status) => this.#setStatus(status));
     keeper.on("recovery", (copy) => {
       this.emit("recovery", copy);
-      this.#host.say({ path, kind: "recovery", copy });
+      this.#host.say({ kind: "recovery", copy });
     });
-    keeper.on("joined", () => this.#host.say({ path, kind: "renew" }));
-    this.#host.say({ path, kind: "step1", vector: Y.encodeStateVector(doc) });
+    keeper.on("joined", () => this.#host.say({ kind: "renew" }));
+    this.#host.say({ kind: "step1", vector: encodeStateVector(doc) });
     for (const reason of this.#holds) this.hold(this.#host.tab, reason, true);
     void keeper.start();
   }
@@ -130,7 +125,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   /** There is a leader to be in step with. */
   greet(leader: string): void {
     if (this.#keeper !== null || this.#isClosed) return;
-    this.#host.say({ path: this.path, kind: "step1", vector: Y.encodeStateVector(this.doc) }, leader);
+    this.#host.say({ kind: "step1", vector: encodeStateVector(this.doc) }, leader);
     for (const reason of this.#holds) this.#host.hold(reason, true);
     if (this.awareness.getLocalState() !== null) this.#renew();
   }
@@ -150,12 +145,12 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   }
 
   handleSpeech(speech: DocumentSpeech, from: string): void {
-    const { path, doc } = this;
+    const { doc } = this;
     switch (speech.kind) {
       case "step1":
         // Followers answer the leader, and the leader everybody; and it asks back what it lacks itself.
-        this.#host.say({ path, kind: "step2", update: Y.encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
-        if (this.#keeper !== null) this.#host.say({ path, kind: "step1", vector: Y.encodeStateVector(doc) }, from);
+        this.#host.say({ kind: "step2", update: encodeStateAsUpdate(doc, speech.vector), count: this.#made }, from);
+        if (this.#keeper !== null) this.#host.say({ kind: "step1", vector: encodeStateVector(doc) }, from);
         return this.#sayStatus();
       case "step2":
         return this.#take(from, speech, true);
@@ -184,29 +179,29 @@ export class SharedDocument extends Emitter<DocumentEvents> {
 
   /** What was told to this tab alone is told on, so that all tabs have it. */
   #take(from: string, { update, count }: { readonly update: Uint8Array; readonly count: number }, isDirect: boolean): void {
-    Y.applyUpdate(this.doc, update, new TabOrigin(from));
+    applyUpdate(this.doc, update, new TabOrigin(from));
     this.#seen[from] = Math.max(this.#seen[from] ?? 0, count);
-    if (isDirect && this.#keeper !== null && update.length > EMPTY_UPDATE_BYTES) this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
+    if (isDirect && this.#keeper !== null && update.length > EMPTY_UPDATE_BYTES) this.#host.say({ kind: "update", update, count: this.#made });
     if (this.#keeper !== null) this.#setStatus(this.#keeper.status);
   }
 
   readonly #handleUpdate = (update: Uint8Array, origin: unknown): void => {
     if (!(origin instanceof TabOrigin)) {
       if (origin !== REST_ORIGIN && origin !== STORE_ORIGIN && !(origin instanceof SyncSession)) this.#made += 1;
-      this.#host.say({ path: this.path, kind: "update", update, count: this.#made });
+      this.#host.say({ kind: "update", update, count: this.#made });
     }
     if (this.#keeper !== null) return this.#keeper.handleUpdate(update, origin);
     this.#isUnkept = true;
-    this.#tell();
+    this.tell(this.status);
   };
 
   readonly #handleDestroy = (): void => this.close();
 
-  readonly #handleAwareness = ({ added, updated, removed }: AwarenessChange, origin: unknown): void => {
-    const clients = [...added, ...updated, ...removed];
+  readonly #handleAwareness = (change: AwarenessChange, origin: unknown): void => {
+    const clients = clientsOf(change);
     const own = this.awareness.clientID;
     if (origin instanceof TabOrigin) {
-      this.#countClients(origin.tab, { added, updated, removed });
+      this.#countClients(origin.tab, change);
       // Somebody said that this tab's person is gone: it is not, and its clock was raised by that.
       if (clients.includes(own)) this.#sayAwareness([own]);
     } else this.#sayAwareness(this.#keeper === null ? clients.filter((client) => client === own) : clients);
@@ -220,7 +215,7 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   }
 
   #sayAwareness(clients: number[]): void {
-    if (clients.length > 0) this.#host.say({ path: this.path, kind: "awareness", update: encodeAwarenessUpdate(this.awareness, clients) });
+    if (clients.length > 0) this.#host.say({ kind: "awareness", update: encodeAwarenessUpdate(this.awareness, clients) });
   }
 
   #renew(): void {
@@ -231,28 +226,13 @@ export class SharedDocument extends Emitter<DocumentEvents> {
   #setStatus(status: DocumentStatus): void {
     this.#status = status;
     this.#sayStatus();
-    this.#tell();
-  }
-
-  /** A status that says nothing new is not told. */
-  #tell(): void {
-    const { status } = this;
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
+    this.tell(this.status);
   }
 
   #sayStatus(): void {
-    if (this.#keeper !== null) this.#host.say({ path: this.path, kind: "status", status: this.#status, seen: this.#seen });
+    if (this.#keeper !== null) this.#host.say({ kind: "status", status: this.#status, seen: this.#seen });
   }
 }
 
 /** An update without structs and deletes. */
 const EMPTY_UPDATE_BYTES = 2;
-
-interface AwarenessChange {
-  readonly added: readonly number[];
-  readonly updated: readonly number[];
-  readonly removed: readonly number[];
-}

@@ -1,13 +1,13 @@
 // Keeps one document for all tabs of a browser, in the tab that leads: on the device, over REST and the
 // feed, and over a relay while that is worth a socket. Each way alone carries the document.
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import type { Api } from "../api/api.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { ConnectionPolicy } from "../connection-policy.ts";
-import { Emitter } from "../emitter.ts";
+import { StatusEmitter } from "../emitter.ts";
 import type { Presence } from "../feed/presence.ts";
 import { changesOf } from "../feed/change-filter.ts";
 import type { Ops, OpsEvents } from "../ops/apply-op.ts";
@@ -15,6 +15,7 @@ import type { Peers, SharedWithPeers } from "../p2p.ts";
 import type { DocumentStore } from "../store.ts";
 import { FlushError } from "../receipts.ts";
 import { SyncSession } from "../sync-session.ts";
+import { applyUpdate, encodeStateAsUpdate, encodeStateVector } from "../yjs.ts";
 import { RelayLink } from "./relay-link.ts";
 import type { Connect } from "./relay-link.ts";
 import { missingOnServer, readDocument } from "./rest-document.ts";
@@ -52,7 +53,7 @@ type Events = DocumentEvents & {
 /** Codes after which another try is pointless. */
 const FINAL: ReadonlySet<string> = new Set(["deleted", "epoch_changed", "forbidden"]);
 
-export class DocumentKeeper extends Emitter<Events> {
+export class DocumentKeeper extends StatusEmitter<Events> {
   readonly policy = new ConnectionPolicy();
   readonly #context: DocumentContext;
   readonly #kept: KeptDocument;
@@ -79,7 +80,6 @@ export class DocumentKeeper extends Emitter<Events> {
   /** Changes by this account while an edit was on its way: its own, or not. */
   #unclear = new Set<number>();
   #own = new Set<number>();
-  #told = "";
 
   constructor(context: DocumentContext, kept: KeptDocument) {
     super();
@@ -97,7 +97,7 @@ export class DocumentKeeper extends Emitter<Events> {
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
       environment.watch((change) => {
-        if (change !== "hidden" && change !== "offline") this.evaluate();
+        if (change !== "hidden" && change !== "offline" && change !== "stored") this.evaluate();
       }),
     ];
   }
@@ -113,6 +113,7 @@ export class DocumentKeeper extends Emitter<Events> {
   get connection(): DocumentStatus["connection"] {
     if (this.#isFinal) return "stopped";
     if (this.#link?.isLive) return "live";
+    if (this.#link?.isDraining) return "draining";
     if (!this.#isLoaded || this.#link?.isOpen) return "connecting";
     return this.#peers?.reach === "carries" ? "peer" : "feed";
   }
@@ -125,14 +126,14 @@ export class DocumentKeeper extends Emitter<Events> {
     if (this.#ending.signal.aborted) return;
     if (this.#needsAll) {
       this.#mark(true);
-      store?.append(path, Y.encodeStateAsUpdate(doc));
+      store?.append(path, encodeStateAsUpdate(doc));
     }
     this.#isOnDevice = true;
     if (stored !== null) {
       this.#epoch ??= stored.epoch;
       this.#needsAll ||= stored.hasUnsaved;
       this.#isMarked ||= stored.hasUnsaved;
-      Y.applyUpdate(doc, stored.update, STORE_ORIGIN);
+      applyUpdate(doc, stored.update, STORE_ORIGIN);
     }
     this.evaluate();
     await this.#pull();
@@ -268,7 +269,7 @@ export class DocumentKeeper extends Emitter<Events> {
 
   #handleRefusal(error: unknown): void {
     const code = codeOf(error);
-    if (code === "epoch_changed") return this.#recover("epoch_changed");
+    if (code === "epoch_changed") return this.#recover(code);
     this.#refusal = code;
     this.#isReadOnly ||= code === "forbidden";
     this.#tell();
@@ -293,15 +294,19 @@ export class DocumentKeeper extends Emitter<Events> {
     const { path, doc } = this.#kept;
     const isWhole = this.#needsAll;
     try {
-      const server = await readDocument(api, path, isWhole ? null : Y.encodeStateVector(doc), this.#ending.signal);
+      const server = await readDocument(api, path, isWhole ? null : encodeStateVector(doc), this.#ending.signal);
       if (this.#isAnother(server)) return this.#recover(server === null ? "deleted" : "epoch_changed");
       this.#reason = undefined;
       this.#learnEpoch(server?.epoch);
       if (server !== null) {
         this.#clock = Math.max(this.#clock, server.clock);
-        Y.applyUpdate(doc, server.update, REST_ORIGIN);
+        applyUpdate(doc, server.update, REST_ORIGIN);
       }
-      if (isWhole) this.#sendMissing(missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface)));
+      if (isWhole) {
+        const missing = missingOnServer(doc, server?.update ?? null, ops.waiting(this.#surface));
+        this.#needsAll = false;
+        if (missing !== null) this.#write(missing);
+      }
       this.#isLoaded = true;
     } catch (error) {
       if (this.#ending.signal.aborted) return;
@@ -317,14 +322,9 @@ export class DocumentKeeper extends Emitter<Events> {
     void this.#pull();
   }
 
-  #sendMissing(missing: Uint8Array | null): void {
-    this.#needsAll = false;
-    if (missing !== null) this.#write(missing);
-  }
-
   /** Where there was a document there is none, or another one. */
   #isAnother(server: ServerCopy | null): boolean {
-    return this.#epoch !== undefined && (server === null || (server.epoch !== 0 && server.epoch !== this.#epoch));
+    return this.#epoch !== undefined && server?.epoch !== 0 && server?.epoch !== this.#epoch;
   }
 
   #linkOver(connect: Connect): RelayLink {
@@ -339,7 +339,12 @@ export class DocumentKeeper extends Emitter<Events> {
         // What others did from now on comes by the feed; what came before it is read.
         if (!this.#ending.signal.aborted && !this.#isFinal) void this.#pull();
       },
-      saved: (isNews) => this.#allSaved(isNews),
+      saved: (isNews) => {
+        if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
+        this.#learnEpoch(this.#link?.epoch);
+        this.#needsAll = false;
+        this.#refusal = undefined;
+      },
       stopped: (reason) => this.#handleStop(reason),
       changed: ({ readOnly }) => {
         this.#isReadOnly ||= readOnly;
@@ -347,13 +352,6 @@ export class DocumentKeeper extends Emitter<Events> {
         this.#tell();
       },
     });
-  }
-
-  #allSaved(isNews: boolean): void {
-    if (!isNews && !this.#needsAll && this.#refusal === undefined) return;
-    this.#learnEpoch(this.#link?.epoch);
-    this.#needsAll = false;
-    this.#refusal = undefined;
   }
 
   /** The relays are of no use; REST may be, and says so itself if it is not. */
@@ -373,7 +371,7 @@ export class DocumentKeeper extends Emitter<Events> {
     this.#reason = reason;
     this.#link?.close({ forgets: true });
     this.#context.store?.drop(path);
-    this.emit("recovery", { document: Y.encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
+    this.emit("recovery", { document: encodeStateAsUpdate(doc), hasUnsaved, ...epoch });
     this.#tell();
   }
 
@@ -387,10 +385,7 @@ export class DocumentKeeper extends Emitter<Events> {
     if (!this.#ending.signal.aborted) this.#tellPeers();
     const { status } = this;
     if (status.save === "saved" && this.#isOnDevice && !this.#isFinal) this.#mark(false);
-    const json = JSON.stringify(status);
-    if (json === this.#told) return;
-    this.#told = json;
-    this.emit("status", status);
+    this.tell(status);
   }
 }
 

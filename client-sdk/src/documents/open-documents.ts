@@ -5,7 +5,7 @@ import type { Role } from "../tabs/types.ts";
 import { SharedDocument } from "./document.ts";
 import type { DocumentHost } from "./document.ts";
 import type { DocumentContext } from "./keeper.ts";
-import type { DocumentReceipt, DocumentSpeech } from "./types.ts";
+import type { DocumentReceipt } from "./types.ts";
 
 /** The tab that they are open in. */
 export interface DocumentTab {
@@ -13,7 +13,8 @@ export interface DocumentTab {
   readonly role: Role | null;
   /** Has the leader do something. */
   call(method: string, payload: unknown): Promise<unknown>;
-  say(speech: DocumentSpeech, to?: string): void;
+  /** Tells the other tabs, or one of them. */
+  say(topic: string, payload: unknown, to?: string): void;
   /** Calls back when another tab is gone. */
   watchTab(tab: string, gone: () => void): void;
   /** Which documents are open has changed. */
@@ -107,7 +108,7 @@ export class OpenDocuments {
   #add(path: string): Opened {
     const host: DocumentHost = {
       tab: this.#tab.id,
-      say: (speech, to) => this.#tab.say(speech, to),
+      say: (speech, to) => this.#tab.say("document", { path, ...speech }, to),
       flush: () => this.#flush(path),
       hold: (reason, isSet) => void this.#tab.call("hold", { path, reason, isSet }).catch(() => {}),
       closed: (document) => this.#closed(document),

@@ -1,8 +1,9 @@
 // One document's connection over the relays (L3), while it is worth one. What a relay got and has not
 // saved is remembered here, and handed over when the relay is lost.
 import type { Awareness } from "y-protocols/awareness";
-import * as Y from "yjs";
+import type * as Y from "yjs";
 import type { SyncProvider, SyncProviderOptions, SyncStatus } from "../sync-provider.ts";
+import { mergeUpdates } from "../yjs.ts";
 import { TabOrigin } from "./types.ts";
 import type { DocumentReceipt } from "./types.ts";
 
@@ -46,6 +47,11 @@ export class RelayLink {
     return this.#live !== null;
   }
 
+  /** The relay restarts, and is expected back within seconds. */
+  get isDraining(): boolean {
+    return this.#provider?.status.connection === "draining";
+  }
+
   get isSaved(): boolean {
     return this.isLive && this.#provider?.status.save === "saved";
   }
@@ -68,7 +74,7 @@ export class RelayLink {
     if (this.#provider !== null) return;
     const { path, doc, awareness } = this.#parts;
     const isNeighbour = (origin: unknown) => origin instanceof TabOrigin;
-    const provider = this.#connect({ doc, document: path, awareness, isNeighbour, ...(epoch === undefined ? {} : { epoch }) });
+    const provider = this.#connect({ doc, document: path, awareness, isNeighbour, epoch });
     this.#provider = provider;
     provider.on("status", (status) => this.#handle(provider, status));
   }
@@ -129,7 +135,7 @@ export class RelayLink {
     this.#unsaved = [];
     const live = this.#live;
     this.#live = null;
-    this.#events.lost(unsaved.length === 0 ? null : Y.mergeUpdates(unsaved));
+    this.#events.lost(unsaved.length === 0 ? null : mergeUpdates(unsaved));
     live.abort();
   }
 }

@@ -1,8 +1,10 @@
 // A document over REST (L4): what the server has and this copy lacks, and the other way round.
-import * as Y from "yjs";
+import { Doc } from "yjs";
 import type { Api } from "../api/api.ts";
-import { ProblemError, UnreachableError } from "../api/problem.ts";
+import * as operations from "../api/operations.ts";
+import { ProblemError, notTheApi } from "../api/problem.ts";
 import type { Write } from "../ops/merge.ts";
+import { applyUpdate, encodeStateAsUpdate, encodeStateVector, mergeUpdates } from "../yjs.ts";
 
 export interface ServerCopy {
   readonly update: Uint8Array;
@@ -17,10 +19,10 @@ export interface ServerCopy {
 export async function readDocument(api: Api, path: string, vector: Uint8Array | null, signal: AbortSignal): Promise<ServerCopy | null> {
   const query = { sv: vector === null ? undefined : base64Url(vector) };
   try {
-    const { bytes, headers, status } = await api.call("readDocument", { path, query, headers: { Accept: "application/octet-stream" } }, { signal, tries: Infinity });
+    const { bytes, headers, status } = await api.call(operations.readDocument, { path, query, headers: { Accept: "application/octet-stream" } }, { signal, tries: Infinity });
     const clock = /^(?:W\/)?"(\d+)"$/.exec(headers.get("etag") ?? "")?.[1];
     const epoch = headers.get("yrelay-epoch");
-    if (clock === undefined || epoch === null) throw new UnreachableError("The answer has no clock and epoch of a document; is `api` the API's address?", status);
+    if (clock === undefined || epoch === null) throw notTheApi("The answer has no clock and epoch of a document", status);
     return { update: bytes, clock: Number(clock), epoch: Number(epoch) };
   } catch (error) {
     if (error instanceof ProblemError && error.code === "node_not_found") return null;
@@ -29,15 +31,15 @@ export async function readDocument(api: Api, path: string, vector: Uint8Array | 
 }
 
 /** What a copy has beyond the server and the writes that are on their way; `null` when that is nothing. */
-export function missingOnServer(doc: Y.Doc, server: Uint8Array | null, waiting: readonly Write[]): Uint8Array | null {
-  const there = new Y.Doc();
-  if (server !== null) Y.applyUpdate(there, server);
-  for (const write of waiting) if (write.op === "update") Y.applyUpdate(there, write.update);
+export function missingOnServer(doc: Doc, server: Uint8Array | null, waiting: readonly Write[]): Uint8Array | null {
+  const there = new Doc();
+  if (server !== null) applyUpdate(there, server);
+  for (const write of waiting) if (write.op === "update") applyUpdate(there, write.update);
   const missing: Uint8Array[] = [];
   there.on("update", (update: Uint8Array) => missing.push(update));
-  Y.applyUpdate(there, Y.encodeStateAsUpdate(doc, Y.encodeStateVector(there)));
+  applyUpdate(there, encodeStateAsUpdate(doc, encodeStateVector(there)));
   there.destroy();
-  return missing.length === 0 ? null : Y.mergeUpdates(missing);
+  return missing.length === 0 ? null : mergeUpdates(missing);
 }
 
 function base64Url(bytes: Uint8Array): string {

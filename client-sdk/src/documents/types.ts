@@ -7,8 +7,11 @@ import type { RecoveryCopy } from "../sync-provider.ts";
  */
 export type SaveLevel = "local" | "pending" | "relayed" | "saved";
 
-/** `feed`: by REST and the change feed, without a socket. `live`: over a relay. `peer`: from browser to browser. */
-export type DocumentConnection = "connecting" | "feed" | "live" | "peer" | "stopped";
+/**
+ * `feed`: by REST and the change feed, without a socket. `live`: over a relay. `draining`: by REST, until a relay
+ * that restarts is back. `peer`: from browser to browser.
+ */
+export type DocumentConnection = "connecting" | "draining" | "feed" | "live" | "peer" | "stopped";
 
 export interface DocumentStatus {
   readonly connection: DocumentConnection;
@@ -36,7 +39,7 @@ export interface DocumentReceipt {
   readonly epoch: number;
 }
 
-export type DocumentSpeech = { readonly path: string } & (
+export type DocumentSpeech =
   | { readonly kind: "awareness"; readonly update: Uint8Array }
   | { readonly kind: "recovery"; readonly copy: RecoveryCopy }
   /** The relay has forgotten everybody: say again that you are here. */
@@ -45,8 +48,7 @@ export type DocumentSpeech = { readonly path: string } & (
   | { readonly kind: "status"; readonly status: DocumentStatus; readonly seen: Readonly<Record<string, number>> }
   | { readonly kind: "step1"; readonly vector: Uint8Array }
   | { readonly kind: "step2"; readonly update: Uint8Array; readonly count: number }
-  | { readonly kind: "update"; readonly update: Uint8Array; readonly count: number }
-);
+  | { readonly kind: "update"; readonly update: Uint8Array; readonly count: number };
 
 /** The origin of what another tab of this browser did. */
 export class TabOrigin {

@@ -6,10 +6,12 @@ import type { Api, Failure } from "../api/api.ts";
 import { reopen } from "../api/backoff.ts";
 import type { StreamEnd } from "../api/backoff.ts";
 import { Deadline, pause } from "../api/deadline.ts";
+import * as operations from "../api/operations.ts";
 import { EventParser } from "./event-parser.ts";
 import type { ServerEvent } from "./event-parser.ts";
 import { CALL_LIMIT_MS, LINGER_MS, PAGE_LIMIT, SILENCE_MS } from "../api/limits.ts";
-import { ProblemError, UnreachableError, parseObject } from "../api/problem.ts";
+import { ProblemError, UnreachableError } from "../api/problem.ts";
+import { parseObject } from "../json.ts";
 import { RecentChanges, isClock, parseChange } from "./recent-changes.ts";
 import type { ChangeList, Reset } from "../api/types.ts";
 
@@ -22,8 +24,11 @@ export interface Listener {
   fail(error: unknown): void;
 }
 
-/** How reading a stream ended. `refused`: whoever uses this token gets no stream. */
-type Outcome = StreamEnd | { readonly kind: "deleted"; readonly error: unknown } | { readonly kind: "refused"; readonly error: unknown };
+/** How reading a stream ended. `deleted`: nobody gets one any more. `refused`: whoever uses this token gets none. */
+type Outcome = StreamEnd | { readonly kind: "deleted" | "refused"; readonly error: unknown };
+
+/** What came makes no sense. The stream counts as lost, so nobody reads this. */
+const NONSENSE = new Error("not a stream of changes");
 
 const LOST: StreamEnd = { kind: "lost", retryAfterMs: null };
 
@@ -104,8 +109,7 @@ export class ChangeFeed {
       const stream = new OneStream(this, api, signal);
       const outcome = await stream.read();
       if (signal.aborted) break;
-      if (outcome.kind === "deleted") this.#end(() => true, outcome.error);
-      else if (outcome.kind === "refused") this.#end((listener) => listener.api === api, outcome.error);
+      if ("error" in outcome) this.#end((listener) => outcome.kind === "deleted" || listener.api === api, outcome.error);
       else {
         const again = reopen(failures, outcome, stream.livedMs, api.environment.random());
         failures = again.failures;
@@ -197,19 +201,19 @@ class OneStream {
     switch (name) {
       case "change": {
         const change = parseChange(value);
-        if (change === null) throw new Error("a change that is none");
+        if (change === null) throw NONSENSE;
         if (recent.head === null) recent.start(change.clock - 1);
         if (recent.push(change) === "gap") await this.#fill(change.clock);
         return null;
       }
       case "head":
-        if (!isClock(head)) throw new Error("a head without a clock");
+        if (!isClock(head)) throw NONSENSE;
         if (recent.head === null) recent.start(head);
         else if (head > recent.head) await this.#fill(head);
         return null;
       case "reset": {
         const { floor } = value;
-        if (!isClock(head) || !isClock(floor)) throw new Error("a reset without clocks");
+        if (!isClock(head) || !isClock(floor)) throw NONSENSE;
         this.#feed.reset(head, floor);
         return null;
       }
@@ -229,12 +233,12 @@ class OneStream {
     const { recent } = this.#feed;
     for (let since = recent.head; since !== null && since < to; since = recent.head) {
       this.#deadline.arm(SILENCE_MS);
-      const answer = await this.#api.call("listChanges", { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
+      const answer = await this.#api.call(operations.listChanges, { query: { since, limit: PAGE_LIMIT } }, { signal: this.#deadline.signal });
       for (const entry of jsonOf<ChangeList>(answer).changes) {
         const change = parseChange(entry);
-        if (change === null || recent.push(change) === "gap") throw new Error("the log has a gap");
+        if (change === null || recent.push(change) === "gap") throw NONSENSE;
       }
-      if (recent.head === since) throw new Error("the log ends before the stream");
+      if (recent.head === since) throw NONSENSE;
       this.#feed.wakeAll();
     }
   }

@@ -2,11 +2,12 @@
 // never had, it reads by pages; so it may be as slow as it likes, and memory does not grow with it.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
+import { ProblemError, notTheApi } from "../api/problem.ts";
 import { feedOf } from "./change-feed.ts";
 import type { ChangeFeed, Listener } from "./change-feed.ts";
 import type { Wanted } from "./change-filter.ts";
 import { PAGE_LIMIT } from "../api/limits.ts";
-import { AgentClosedError, ProblemError, UnreachableError } from "../api/problem.ts";
 import { isClock, parseChange } from "./recent-changes.ts";
 import type { Change, ChangeList, FeedItem, Reset, Workspace } from "../api/types.ts";
 
@@ -15,7 +16,8 @@ export interface ReaderOwner {
   readonly api: Api;
   /** Those that have begun and not ended. */
   readonly readers: Set<ChangeReader>;
-  isClosed: boolean;
+  /** Why no more of them begin. */
+  closed: Error | null;
 }
 
 export interface ReaderOptions {
@@ -121,7 +123,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
   async #start(): Promise<FeedItem | null> {
     const { since, signal } = this.#options;
     signal?.throwIfAborted();
-    if (this.#owner.isClosed) throw new AgentClosedError();
+    if (this.#owner.closed !== null) throw this.#owner.closed;
     signal?.addEventListener("abort", this.#abort);
     this.#owner.readers.add(this);
     this.#feed = feedOf(this.api);
@@ -131,7 +133,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
       this.#cursor = since;
       return this.#readPage();
     }
-    const answer = await this.api.call("readWorkspace", {}, this.#untilEnd);
+    const answer = await this.api.call(operations.readWorkspace, {}, this.#untilEnd);
     this.#cursor = jsonOf<Workspace>(answer).head;
     return null;
   }
@@ -153,7 +155,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
 
   #take(entry: unknown): Change | null {
     const change = parseChange(entry);
-    if (change === null || change.clock !== (this.#cursor ?? 0) + 1) throw new UnreachableError("The log has a gap, so it is not from the API; is `api` its address?", 200);
+    if (change === null || change.clock !== (this.#cursor ?? 0) + 1) throw notTheApi("The log has a gap", 200);
     this.#cursor = change.clock;
     return this.#options.wanted(change) ? change : null;
   }
@@ -161,7 +163,7 @@ export class ChangeReader implements AsyncIterableIterator<FeedItem, undefined>,
   async #readPage(): Promise<Reset | null> {
     try {
       const query = { since: this.#cursor ?? 0, limit: PAGE_LIMIT };
-      const answer = await this.api.call("listChanges", { query }, this.#untilEnd);
+      const answer = await this.api.call(operations.listChanges, { query }, this.#untilEnd);
       this.#turnTo(jsonOf<ChangeList>(answer).changes);
       return null;
     } catch (error) {

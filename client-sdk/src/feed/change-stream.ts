@@ -4,6 +4,7 @@ import type { Api } from "../api/api.ts";
 import type { FeedItem } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import { leaveFeed } from "./change-feed.ts";
 import { ChangeReader } from "./change-reader.ts";
 import type { ReaderOwner } from "./change-reader.ts";
@@ -27,15 +28,14 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   #cursor: number | undefined;
   #state: StreamState = "idle";
   #unwatch = () => {};
-  #timer: unknown;
-  /** Why it is stopped. */
-  error: unknown = null;
+  readonly #lingering: Timer;
 
   constructor(api: Api, environment: PageEnvironment) {
     super();
     this.#api = api;
     this.#environment = environment;
-    this.#owner = { api, readers: new Set(), isClosed: false };
+    this.#lingering = new Timer(environment);
+    this.#owner = { api, readers: new Set(), closed: null };
   }
 
   get state(): StreamState {
@@ -51,7 +51,6 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   start(since?: number): void {
     if (this.#state === "following" || this.#state === "paused") return;
     this.#cursor = since ?? this.#cursor;
-    this.error = null;
     this.#unwatch = this.#environment.watch((change) => {
       if (change === "hidden") this.#linger();
       if (change === "visible") this.#show();
@@ -67,15 +66,20 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
     this.#unwatch();
   }
 
-  /** Ends it; the shared stream ends with its last user. */
-  close(): void {
+  /** Ends it until the next `start`; the shared stream ends with its last user, and at once. */
+  release(): void {
     this.stop();
-    this.#owner.isClosed = true;
     leaveFeed(this.#api);
   }
 
+  /** Ends it for good; what would begin again stops with the reason. */
+  close(reason: Error): void {
+    this.#owner.closed = reason;
+    this.release();
+  }
+
   #show(): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#lingering.clear();
     if (this.#state !== "paused") return;
     const reader = new ChangeReader(this.#owner, { since: this.#cursor, wanted: () => true });
     this.#reader = reader;
@@ -84,8 +88,7 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
   }
 
   #linger(): void {
-    this.#environment.clearTimeout(this.#timer);
-    this.#timer = this.#environment.setTimeout(() => this.#state === "following" && this.#rest("paused"), HIDDEN_LINGER_MS);
+    this.#lingering.set(HIDDEN_LINGER_MS, () => this.#state === "following" && this.#rest("paused"));
   }
 
   async #follow(reader: ChangeReader): Promise<void> {
@@ -94,16 +97,15 @@ export class ChangeStream extends Emitter<ChangeStreamEvents> {
         if (this.#reader !== reader) return;
         this.emit("item", item);
       }
-    } catch (error) {
+    } catch {
       if (this.#reader !== reader) return;
-      this.error = error;
       this.#unwatch();
       this.#rest("stopped");
     }
   }
 
   #rest(state: StreamState): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#lingering.clear();
     this.#cursor = this.cursor;
     const reader = this.#reader;
     this.#reader = null;

@@ -194,7 +194,7 @@ describe("the stream of a page", () => {
     server.emit();
     await settled();
     assert.deepEqual(clocks, [6, 7, 8]);
-    stream.close();
+    stream.close(new Error("closed"));
   });
 
   test("a look into another tab costs nothing", async () => {
@@ -206,7 +206,7 @@ describe("the stream of a page", () => {
     environment.change("visible");
     await clock.advance(20_000);
     assert.deepEqual([server.queries.length, stream.state, stream.cursor], [1, "following", 5]);
-    stream.close();
+    stream.close(new Error("closed"));
     await settled();
     assert.equal(stream.state, "idle");
   });

@@ -2,9 +2,11 @@
 // beat, and asks who else is when that may have changed and matters.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { Change, PresenceList } from "../api/types.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 
 export type PresenceState = Readonly<Record<string, unknown>>;
 export type PresenceEvents = { change: PresenceList };
@@ -14,7 +16,9 @@ const TTL_S = 300;
 /** A row is renewed when so much of its life is over: by whatever happens then, or by the tick of a page that is looked at. */
 const RENEW_MS = 240_000;
 /** What is known is good for so long: after a look at the page, after a sign of somebody new, and after what is no news. */
-const FRESH_MS = { focus: 5_000, newcomer: 2_000, noNews: 60_000 } as const;
+const FOCUS_FRESH_MS = 5_000;
+const NEWCOMER_FRESH_MS = 2_000;
+const NO_NEWS_FRESH_MS = 60_000;
 
 export interface PresenceOptions {
   readonly api: Api;
@@ -37,13 +41,16 @@ export class Presence extends Emitter<PresenceEvents> {
   #strangers = new Set<string>();
   #isActive = false;
   #unwatch = () => {};
-  #timer: unknown;
-  /** Asks when what is known is not fresh any more. */
-  #later: { readonly at: number; readonly timer: unknown } | null = null;
+  readonly #renewal: Timer;
+  /** Asks when what is known is not fresh any more: at that time. */
+  readonly #later: Timer;
+  #laterAt = Infinity;
 
   constructor(options: PresenceOptions) {
     super();
     this.#options = options;
+    this.#renewal = new Timer(options.environment);
+    this.#later = new Timer(options.environment);
   }
 
   /** The name of this browser's row. */
@@ -67,7 +74,7 @@ export class Presence extends Emitter<PresenceEvents> {
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
       if (change === "hidden") this.#rest();
-      else if (change !== "offline") this.#refresh(FRESH_MS.focus);
+      else if (change !== "offline" && change !== "stored") this.#refresh(FOCUS_FRESH_MS);
     });
     if (this.#state !== null) this.#refresh(0);
   }
@@ -103,7 +110,7 @@ export class Presence extends Emitter<PresenceEvents> {
     // A relay speaks for people.
     const isNews = actor.startsWith("relay:") ? (this.otherHumans ?? 0) === 0 : known === undefined && actor !== this.#options.account() && !this.#strangers.has(actor);
     if (isNews && !actor.startsWith("relay:")) this.#strangers.add(actor);
-    this.#refresh(isNews ? FRESH_MS.newcomer : FRESH_MS.noNews);
+    this.#refresh(isNews ? NEWCOMER_FRESH_MS : NO_NEWS_FRESH_MS);
   }
 
   /** The last tab closes. */
@@ -116,7 +123,7 @@ export class Presence extends Emitter<PresenceEvents> {
     if (this.#said === null) return;
     this.#said = null;
     const { api, session } = this.#options;
-    void api.attempt("deletePresence", { query: { session }, keepalive: true });
+    void api.attempt(operations.deletePresence, { query: { session }, keepalive: true });
   }
 
   /** Asks unless the answer is newer than that. A hidden page does not care until it is shown. */
@@ -131,16 +138,19 @@ export class Presence extends Emitter<PresenceEvents> {
   }
 
   #refreshAt(at: number): void {
-    const { environment } = this.#options;
-    if (this.#later !== null && this.#later.at <= at) return;
-    environment.clearTimeout(this.#later?.timer);
-    this.#later = { at, timer: environment.setTimeout(() => this.#refresh(0), at - environment.now()) };
+    if (this.#laterAt <= at) return;
+    this.#laterAt = at;
+    this.#later.set(at - this.#options.environment.now(), () => this.#refresh(0));
   }
 
   #rest(): void {
-    this.#options.environment.clearTimeout(this.#timer);
-    this.#options.environment.clearTimeout(this.#later?.timer);
-    this.#later = null;
+    this.#renewal.clear();
+    this.#forgetLater();
+  }
+
+  #forgetLater(): void {
+    this.#later.clear();
+    this.#laterAt = Infinity;
   }
 
   #isDue(now: number): boolean {
@@ -149,8 +159,7 @@ export class Presence extends Emitter<PresenceEvents> {
 
   /** One request at a time; what is to be said changed meanwhile, so it is said after it. */
   #ask(): Promise<void> {
-    this.#options.environment.clearTimeout(this.#later?.timer);
-    this.#later = null;
+    this.#forgetLater();
     this.#asking ??= this.#exchange().finally(() => {
       this.#asking = null;
       if (this.#isActive && this.#state !== null && this.#said !== null && JSON.stringify(this.#state) !== this.#said.json) void this.#ask();
@@ -163,8 +172,8 @@ export class Presence extends Emitter<PresenceEvents> {
     const [now, json] = [environment.now(), JSON.stringify(this.#state)];
     const says = this.#state !== null && this.#isActive && (this.#isDue(now) || this.#said?.json !== json);
     const body = JSON.stringify({ session, ttl: TTL_S, state: this.#state ?? {} });
-    const list = () => api.attempt("listPresence", { query: { session } });
-    let answer = says ? await api.attempt("putPresence", { body }) : await list();
+    const list = () => api.attempt(operations.listPresence, { query: { session } });
+    let answer = says ? await api.attempt(operations.putPresence, { body }) : await list();
     const isSaid = says && !("error" in answer);
     // Who may not be seen, or has too many tabs, may still see others.
     if (says && "error" in answer && !answer.passes) answer = await list();
@@ -180,8 +189,8 @@ export class Presence extends Emitter<PresenceEvents> {
   /** Who reads for minutes without a sign of life is still here, as long as the page is looked at. */
   #tick(): void {
     const { environment } = this.#options;
-    environment.clearTimeout(this.#timer);
+    this.#renewal.clear();
     if (!this.#isActive || this.#state === null || environment.isHidden()) return;
-    this.#timer = environment.setTimeout(() => this.#refresh(0), RENEW_MS);
+    this.#renewal.set(RENEW_MS, () => this.#refresh(0));
   }
 }

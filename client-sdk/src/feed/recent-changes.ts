@@ -2,6 +2,7 @@
 // their own pace. Pure.
 import { MAX_RECENT } from "../api/limits.ts";
 import type { Change } from "../api/types.ts";
+import { isObject } from "../json.ts";
 
 export class RecentChanges {
   /** The clock before the oldest kept change; `null` before the beginning. */
@@ -41,8 +42,8 @@ export class RecentChanges {
 
 /** A change as it came, or `null` when it is none. */
 export function parseChange(value: unknown): Change | null {
-  if (typeof value !== "object" || value === null) return null;
-  const { clock, kind, path, actor, at } = value as Record<string, unknown>;
+  if (!isObject(value)) return null;
+  const { clock, kind, path, actor, at } = value;
   // A kind that is not known here is a change all the same: leaving it out would be a gap.
   const isChange = isClock(clock) && typeof kind === "string" && typeof path === "string" && typeof actor === "string" && typeof at === "number";
   return isChange ? ({ clock, kind, path, actor, at } as Change) : null;

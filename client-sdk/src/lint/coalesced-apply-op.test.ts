@@ -36,7 +36,7 @@ testRule("coalesced-apply-op", coalescedApplyOp, {
     ],
   },
   types: {
-    good: ["(client as Client).applyOp(write); client!.applyOp!(write);", "import { WorkspaceClient } from 'yrelay-client'; import type { WorkspaceAgent } from 'yrelay-client/agent'; let agent: WorkspaceAgent;"],
-    bad: [bad("client!.applyOp(write); (client!).flush();", ["flush"]), bad("import { Queue } from 'other-sync'; const queue = new Queue() as any; queue.applyOp(write);", ["other"])],
+    good: ["(client as Client).applyOp(write); client!.applyOp!(write);", "import { WorkspaceClient } from 'yrelay-client'; import type { WorkspaceAgent } from 'yrelay-client/agent'; let agent: WorkspaceAgent;", "import type { Coalesced } from './coalescer.js'; function send(entry: Coalesced<Entry>): Coalesced<Entry> { return entry as Entry; }"],
+    bad: [bad("send(entry as Coalesced<Entry>); send(entry as unknown as Coalesced<Entry>); take('a' as Due);", ["cast", "cast", "cast"]), bad("client!.applyOp(write); (client!).flush();", ["flush"]), bad("import { Queue } from 'other-sync'; const queue = new Queue() as any; queue.applyOp(write);", ["other"])],
   },
 });

@@ -19,6 +19,7 @@ export const coalescedApplyOp: Rule.RuleModule = {
     messages: {
       other: "This `applyOp` is not the workspace client's, so nothing merges its writes. Call `client.applyOp`, or list its module in `modules` if it does so.",
       flush: "`flush` right after `applyOp` sends every write by itself. The write goes out after the pause without it; await the promise of `applyOp` to know when it is committed.",
+      cast: "Calling a write coalesced does not make it so. Give it to `applyOp`; the outbox makes the rest of what is due.",
       agent: "`WorkspaceAgent` sends every write by itself. A page writes by `applyOp` of its `WorkspaceClient`.",
     },
     schema: [
@@ -51,6 +52,10 @@ export const coalescedApplyOp: Rule.RuleModule = {
       },
       "CallExpression:exit"(node) {
         if (calledName(source, node) === "flush" && applied.some((write) => isSoonAfter(source, write, node))) context.report({ node, messageId: "flush" });
+      },
+      // As an assertion only: as an annotation the compiler checks it.
+      ":matches(TSAsExpression, TSTypeAssertion) TSTypeReference[typeName.name=/^(Coalesced|Due)$/]"(node: Rule.Node) {
+        context.report({ node, messageId: "cast" });
       },
       "Program:exit"(node) {
         agentListener["Program:exit"]?.(node);

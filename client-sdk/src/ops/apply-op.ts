@@ -6,9 +6,10 @@ import { retryDelay } from "../api/backoff.ts";
 import { encodePath } from "../api/operations.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import { TokenRefusedError } from "../token-source.ts";
 import { Coalescer } from "./coalescer.ts";
-import type { CoalescerTimes } from "./coalescer.ts";
+import type { CoalescerTimes, Due } from "./coalescer.ts";
 import type { Write } from "./merge.ts";
 import type { Outbox, OutboxEntry } from "./outbox.ts";
 import type { Sender, WriteReceipt } from "./sender.ts";
@@ -61,13 +62,14 @@ export class Ops extends Emitter<OpsEvents> {
   #lastReceipts = new Map<string, WriteReceipt>();
   #isSending = false;
   #isHiding = false;
-  #timer: unknown;
+  readonly #timer: Timer;
   /** There is no token for this account: nothing is sent until `retry`. */
   blocked: unknown = null;
 
   constructor(options: OpsOptions) {
     super();
     this.#options = options;
+    this.#timer = new Timer(options.environment);
     this.#coalescer = new Coalescer(options.times);
   }
 
@@ -84,7 +86,7 @@ export class Ops extends Emitter<OpsEvents> {
   /** Another tab sends from now on, or nobody. What was sent already may still be answered. */
   stop(): void {
     this.#isSending = false;
-    this.#options.environment.clearTimeout(this.#timer);
+    this.#timer.clear();
   }
 
   /**
@@ -95,9 +97,7 @@ export class Ops extends Emitter<OpsEvents> {
   applyOp(op: Write, { surface = surfaceOf(op), key }: ApplyOptions = {}): Promise<WriteReceipt> {
     const write = checked(op);
     const entry = this.#options.outbox.add(surface, write, key);
-    const result = new Promise<WriteReceipt>((settle, reject) => {
-      this.#waiters.set(entry, [...(this.#waiters.get(entry) ?? []), { settle, reject }]);
-    });
+    const result = this.#answerOf(entry);
     // Who does not wait hears of a refusal by the event.
     result.catch(() => {});
     this.#coalescer.handleAdd(surface, this.#options.environment.now());
@@ -108,12 +108,12 @@ export class Ops extends Emitter<OpsEvents> {
   /** Whether something waits on a surface, or anywhere. */
   isWaiting(surface?: string): boolean {
     const { outbox } = this.#options;
-    return surface === undefined ? outbox.size > 0 : outbox.first(surface) !== undefined;
+    return surface === undefined ? outbox.size > 0 : outbox.waiting(surface).length > 0;
   }
 
   /** What waits on a surface, the oldest first. */
   waiting(surface: string): readonly Write[] {
-    return this.#options.outbox.all(surface).map(({ write }) => write);
+    return this.#options.outbox.waiting(surface).map(({ write }) => write);
   }
 
   /** Whether what waits survives the page. */
@@ -127,17 +127,18 @@ export class Ops extends Emitter<OpsEvents> {
    */
   async flush(surface?: string, signal?: AbortSignal): Promise<WriteReceipt | null> {
     const { outbox } = this.#options;
-    const answered = outbox.loaded.then(async () => {
+    const flushed = outbox.loaded.then(async () => {
+      // What is asked for now: later writes of a surface are not waited for. What came from storage, or failed, is
+      // answered with its last entry.
       const names = surface === undefined ? [...outbox.surfaces()] : [surface];
-      // What is asked for now: later writes of a surface are not waited for.
-      const last = names.map((name) => this.#answerOf(name));
+      const last = names.flatMap((name) => outbox.waiting(name).slice(-1)).map(({ key }) => this.#answerOf(key));
       this.#coalescer.handleFlush(surface);
       this.#run();
       await Promise.all(last);
       const receipts = surface === undefined ? [...this.#lastReceipts.values()] : [this.#lastReceipts.get(surface)];
       return receipts.reduce<WriteReceipt | null>((newest, receipt) => (receipt !== undefined && receipt.clock > (newest?.clock ?? 0) ? receipt : newest), null);
     });
-    return signal === undefined ? answered : unlessAborted(answered, signal);
+    return unlessAborted(flushed, signal);
   }
 
   /** The page is hidden and may never come back: everything goes out now, in calls that outlive it. */
@@ -166,28 +167,27 @@ export class Ops extends Emitter<OpsEvents> {
     this.#run();
   }
 
-  /** Something waits on the surface that came from storage or failed: its answer is that of its last entry. */
-  async #answerOf(surface: string): Promise<void> {
-    const key = this.#options.outbox.last(surface)?.key;
-    if (key === undefined) return;
-    await new Promise<WriteReceipt>((settle, reject) => this.#waiters.set(key, [...(this.#waiters.get(key) ?? []), { settle, reject }]));
+  /** How this entry is answered, once it is. */
+  #answerOf(key: string): Promise<WriteReceipt> {
+    return new Promise((settle, reject) => {
+      this.#waiters.set(key, [...(this.#waiters.get(key) ?? []), { settle, reject }]);
+    });
   }
 
   #run(): void {
     const { environment } = this.#options;
-    environment.clearTimeout(this.#timer);
+    this.#timer.clear();
     if (!this.#isSending || this.blocked !== null) return;
     for (const surface of this.#coalescer.poll(environment.now())) void this.#send(surface);
     const now = environment.now();
     const next = this.#coalescer.pollTimeout(now);
-    if (next !== null) this.#timer = environment.setTimeout(() => this.#run(), Math.max(0, next - now));
+    if (next !== null) this.#timer.set(Math.max(0, next - now), () => this.#run());
   }
 
-  async #send(surface: string): Promise<void> {
+  async #send(surface: Due): Promise<void> {
     const { environment, outbox, send } = this.#options;
-    const entry = outbox.first(surface);
+    const entry = outbox.take(surface);
     if (entry === undefined) return this.#coalescer.handleDone(surface, false, environment.now());
-    outbox.seal(entry.key);
     const answer = await send(entry, { keepalive: this.#isHiding });
     if (!("error" in answer)) this.#done(entry, answer);
     else if (answer.passes) this.#failed(surface, answer);
@@ -223,7 +223,7 @@ export class Ops extends Emitter<OpsEvents> {
     const { environment, outbox } = this.#options;
     outbox.remove(key);
     this.#failures.delete(surface);
-    this.#coalescer.handleDone(surface, outbox.first(surface) !== undefined, environment.now());
+    this.#coalescer.handleDone(surface, outbox.waiting(surface).length > 0, environment.now());
     const waiters = this.#waiters.get(key) ?? [];
     this.#waiters.delete(key);
     return waiters;
@@ -233,14 +233,12 @@ export class Ops extends Emitter<OpsEvents> {
     const { environment } = this.#options;
     const failures = this.#failures.get(surface) ?? 0;
     this.#failures.set(surface, failures + 1);
-    const now = environment.now();
-    this.#coalescer.handleFailure(surface, retryDelay(failures, environment.random(), retryAfterMs), now);
+    this.#coalescer.handleFailure(surface, retryDelay(failures, environment.random(), retryAfterMs), environment.now());
   }
 
   #block(surface: string, error: unknown): void {
-    const now = this.#options.environment.now();
     this.blocked = error;
-    this.#coalescer.handleFailure(surface, 0, now);
+    this.#coalescer.handleFailure(surface, 0, this.#options.environment.now());
   }
 
   #changed(): void {

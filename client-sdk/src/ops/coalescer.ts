@@ -2,6 +2,15 @@
 // page goes away; one request at a time for each surface. What is waiting is the outbox's business.
 // Pure: `now` is an argument, and the owner arms a timer for `pollTimeout`.
 
+declare const DUE: unique symbol;
+declare const COALESCED: unique symbol;
+
+/** The name of a surface whose pause is over. Only the coalescer gives one. */
+export type Due = string & { readonly [DUE]: true };
+
+/** What waited on a surface until that was due. The outbox makes it of a `Due`, and a sender takes nothing else (C.65). */
+export type Coalesced<T> = T & { readonly [COALESCED]: true };
+
 /** Times in ms. */
 export interface CoalescerTimes {
   readonly idleMs: number;
@@ -81,12 +90,12 @@ export class Coalescer {
   }
 
   /** The surfaces to write now; each counts as in flight until it is done or failed. */
-  poll(now: number): string[] {
-    const due: string[] = [];
+  poll(now: number): Due[] {
+    const due: Due[] = [];
     for (const [name, surface] of this.#surfaces) {
       if (this.#dueAt(surface, now) > now) continue;
       Object.assign(surface, { waiting: null, isUrgent: false, isInFlight: true });
-      due.push(name);
+      due.push(name as Due);
     }
     return due;
   }

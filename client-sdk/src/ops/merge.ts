@@ -1,6 +1,7 @@
 // Two writes of one surface as one, where that means exactly the same. Pure.
-import { mergeUpdates } from "yjs";
 import type { Op } from "../api/types.ts";
+import { isObject } from "../json.ts";
+import { mergeUpdates } from "../yjs.ts";
 
 /** What a page asks for: an op on a record, or an update of a document. */
 export type Write = Op | UpdateOp;
@@ -38,9 +39,6 @@ function joined(earlier: UpdateOp, later: UpdateOp): UpdateOp | null {
 function isConditional({ ifMatch, ifNoneMatch }: Op): boolean {
   return ifMatch !== undefined || ifNoneMatch !== undefined;
 }
-
-type JsonObject = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** JSON Merge Patch (RFC 7396). */
 export function applyMergePatch(target: unknown, patch: unknown): unknown {

@@ -2,6 +2,7 @@
 // in the account's database if this tab keeps it, so that a page that dies loses none. An idempotency
 // key is made once, with its entry; an entry that may have been sent does not change any more.
 import type { Database, Transaction } from "../database.ts";
+import type { Coalesced, Due } from "./coalescer.ts";
 import { mergeWrites } from "./merge.ts";
 import type { Write } from "./merge.ts";
 
@@ -63,30 +64,20 @@ export class Outbox {
     return new Set(this.#slots.map(({ entry }) => entry.surface));
   }
 
-  /** The oldest entry of a surface, which is the next to be sent. */
-  first(surface: string): OutboxEntry | undefined {
-    return this.#slots.find(({ entry }) => entry.surface === surface)?.entry;
-  }
-
-  all(surface: string): readonly OutboxEntry[] {
-    return this.#slots.flatMap(({ entry }) => (entry.surface === surface ? [entry] : []));
-  }
-
-  /** The newest entry of a surface. */
-  last(surface: string): OutboxEntry | undefined {
-    return this.#slots.findLast(({ entry }) => entry.surface === surface)?.entry;
+  /** The entries of a surface, the oldest first. */
+  waiting(surface: string): readonly OutboxEntry[] {
+    return this.#on(surface).map(({ entry }) => entry);
   }
 
   /** Whether everything on a surface, or everywhere, survives the page. */
   isStored(surface?: string): boolean {
-    return this.#slots.every(({ entry, isStored }) => isStored || (surface !== undefined && entry.surface !== surface));
+    return (surface === undefined ? this.#slots : this.#on(surface)).every(({ isStored }) => isStored);
   }
 
   /** Adds a write, into the last entry of its surface if that may still change. Answers the entry's key. */
   add(surface: string, write: Write, key?: string): string {
-    const known = key === undefined ? undefined : this.#slots.find(({ entry }) => entry.key === key);
-    if (known !== undefined) return known.entry.key;
-    const last = this.#slots.findLast(({ entry }) => entry.surface === surface);
+    if (key !== undefined && this.#find(key) !== undefined) return key;
+    const last = this.#on(surface).at(-1);
     // A key that came from another tab is its entry's own.
     const merged = last === undefined || last.isSealed || key !== undefined ? null : mergeWrites(last.entry.write, write);
     if (last !== undefined && merged !== null) {
@@ -101,15 +92,17 @@ export class Outbox {
     return entry.key;
   }
 
-  /** It is about to be sent: from now on it stays as it is. */
-  seal(key: string): void {
-    const slot = this.#slots.find(({ entry }) => entry.key === key);
-    if (slot !== undefined) slot.isSealed = true;
+  /** The oldest entry of a surface that is due, to be sent: from now on it stays as it is. */
+  take(surface: Due): Coalesced<OutboxEntry> | undefined {
+    const [slot] = this.#on(surface);
+    if (slot === undefined) return undefined;
+    slot.isSealed = true;
+    return slot.entry as Coalesced<OutboxEntry>;
   }
 
   /** It was answered, for better or worse. */
   remove(key: string): void {
-    const slot = this.#slots.find(({ entry }) => entry.key === key);
+    const slot = this.#find(key);
     if (slot === undefined) return;
     this.#slots = this.#slots.filter((other) => other !== slot);
     slot.isGone = true;
@@ -122,6 +115,14 @@ export class Outbox {
     await this.#storing;
   }
 
+  #on(surface: string): readonly Slot[] {
+    return this.#slots.filter(({ entry }) => entry.surface === surface);
+  }
+
+  #find(key: string): Slot | undefined {
+    return this.#slots.find(({ entry }) => entry.key === key);
+  }
+
   async #load(database: Database): Promise<void> {
     const found = await database.run(async (transaction) => {
       const store = transaction.objectStore("outbox");
@@ -131,7 +132,7 @@ export class Outbox {
     const [ids, entries] = found ?? [[], []];
     const stored = entries.map((entry, index): Slot => {
       // Another tab, which kept it before, has sent it here already.
-      const slot = this.#slots.find((own) => own.entry.key === entry.key) ?? { entry, id: null, isSealed: true, isStored: true, isGone: false };
+      const slot = this.#find(entry.key) ?? { entry, id: null, isSealed: true, isStored: true, isGone: false };
       return Object.assign(slot, { id: ids[index]!, isSealed: true, isStored: true });
     });
     // What was added meanwhile came later.

@@ -1,9 +1,11 @@
 // One write of the outbox as one call of the API.
 import { jsonOf } from "../api/api.ts";
 import type { Answer, Api, Failure } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { OpsAnswer, Precondition, UpdateAnswer, WriteAnswer } from "../api/types.ts";
+import type { Coalesced } from "./coalescer.ts";
 import type { OutboxEntry } from "./outbox.ts";
-import type { UpdateOp } from "./merge.ts";
+import type { Write } from "./merge.ts";
 
 /** The word of the API that a write is committed. `epoch` is that of a document. */
 export interface WriteReceipt {
@@ -11,7 +13,8 @@ export interface WriteReceipt {
   readonly epoch?: number;
 }
 
-export type Sender = (entry: OutboxEntry, options: { readonly keepalive: boolean }) => Promise<Failure | WriteReceipt>;
+/** Takes what has passed the coalescer, and nothing else. */
+export type Sender = (entry: Coalesced<OutboxEntry>, options: { readonly keepalive: boolean }) => Promise<Failure | WriteReceipt>;
 
 /** Browsers refuse more than 64 KiB in calls that outlive the page. */
 const MAX_KEEPALIVE_BYTES = 60 * 1024;
@@ -29,24 +32,25 @@ export function senderOf(api: Api): Sender {
   };
 }
 
+const CALLS = { delete: operations.deleteNode, patch: operations.patchNode, put: operations.putNode, update: operations.postUpdate };
+
 function send(api: Api, { key, write }: OutboxEntry, keepalive: boolean): Promise<Answer | Failure> {
-  const { path } = write;
-  const outlives = (body: string | Uint8Array) => keepalive && body.length < MAX_KEEPALIVE_BYTES;
+  const body = bodyOf(write);
+  const { path, op } = write;
+  const more = op === "update" ? { query: { epoch: write.epoch }, headers: { "Idempotency-Key": key } } : { headers: headersOf(write, key) };
+  return api.attempt(CALLS[op], { path, ...more, body, keepalive: keepalive && (body?.length ?? 0) < MAX_KEEPALIVE_BYTES });
+}
+
+function bodyOf(write: Write): Uint8Array<ArrayBuffer> | string | undefined {
   switch (write.op) {
-    case "update": {
-      const body = bytesOf(write);
-      return api.attempt("postUpdate", { path, query: { epoch: write.epoch }, headers: { "Idempotency-Key": key }, body, keepalive: outlives(body) });
-    }
-    case "put": {
-      const body = JSON.stringify(write.value);
-      return api.attempt("putNode", { path, headers: headersOf(write, key), body, keepalive: outlives(body) });
-    }
-    case "patch": {
-      const body = JSON.stringify(write.patch);
-      return api.attempt("patchNode", { path, headers: headersOf(write, key), body, keepalive: outlives(body) });
-    }
+    case "update":
+      return new Uint8Array(write.update);
+    case "put":
+      return JSON.stringify(write.value);
+    case "patch":
+      return JSON.stringify(write.patch);
     case "delete":
-      return api.attempt("deleteNode", { path, headers: headersOf(write, key), keepalive });
+      return undefined;
   }
 }
 
@@ -57,8 +61,4 @@ function receiptOf(answer: Answer): WriteReceipt {
 
 function headersOf({ ifMatch, ifNoneMatch }: Precondition, key: string) {
   return { "If-Match": typeof ifMatch === "number" ? `"${ifMatch}"` : ifMatch, "If-None-Match": ifNoneMatch, "Idempotency-Key": key };
-}
-
-function bytesOf({ update }: UpdateOp): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(update);
 }

@@ -2,6 +2,7 @@
 // into only while somebody is sought.
 import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
+import * as operations from "../api/operations.ts";
 import type { SignalList } from "../api/types.ts";
 import type { Environment } from "../browser.ts";
 import { TOPIC } from "./relay-signals.ts";
@@ -28,7 +29,7 @@ export class HttpSignals {
 
   /** One try: what is lost is sought again with the next attempt. */
   send(to: string, data: string): void {
-    void this.#api.attempt("sendSignal", { body: JSON.stringify({ to, from: this.#peer, topic: TOPIC, data }) });
+    void this.#api.attempt(operations.sendSignal, { body: JSON.stringify({ to, from: this.#peer, topic: TOPIC, data }) });
   }
 
   /** Looks into the inbox for so long. */
@@ -47,7 +48,7 @@ export class HttpSignals {
 
   async #look(): Promise<void> {
     this.#isLooking = true;
-    const answer = await this.#api.attempt("listSignals", { query: { peer: this.#peer, topic: TOPIC, after: this.#after } });
+    const answer = await this.#api.attempt(operations.listSignals, { query: { peer: this.#peer, topic: TOPIC, after: this.#after } });
     if (!("error" in answer)) this.#deliver(jsonOf<SignalList>(answer));
     const now = this.#environment.now();
     if (now >= this.#until) return this.stop();

@@ -1,9 +1,11 @@
 // One document over the direct connections: a sync with each peer that has it open, and the awareness
 // of this browser's people. The same conversation as with a relay, so its edits count as others' everywhere.
-import { removeAwarenessStates } from "y-protocols/awareness";
 import type { Awareness } from "y-protocols/awareness";
 import type * as Y from "yjs";
+import { clientsOf } from "../quiet-awareness.ts";
+import type { AwarenessChange } from "../quiet-awareness.ts";
 import { SyncSession } from "../sync-session.ts";
+import { removeAwarenessStates } from "../yjs.ts";
 import type { LinkDocuments } from "./link-documents.ts";
 
 export interface PeerDocumentParts {
@@ -121,25 +123,24 @@ export class PeerDocument {
     for (const { session } of this.#conversations.values()) session.sendUpdate(update, origin);
   };
 
-  readonly #handleChange = ({ added, updated, removed }: AwarenessChange, origin: unknown): void => {
-    const clients = [...added, ...updated, ...removed];
+  readonly #handleChange = (change: AwarenessChange, origin: unknown): void => {
     if (origin instanceof SyncSession) {
-      this.#count(origin, added, removed);
+      this.#count(origin, change);
       return;
     }
-    const own = clients.filter((client) => !this.#others.has(client));
-    for (const client of removed) this.#others.delete(client);
+    const own = clientsOf(change).filter((client) => !this.#others.has(client));
+    for (const client of change.removed) this.#others.delete(client);
     if (own.length > 0) for (const { session } of this.#conversations.values()) session.sendAwareness(own);
   };
 
   /** Somebody said that this client is gone: it is not, and its clock was raised by that. */
-  readonly #handleAwarenessUpdate = ({ added, updated, removed }: AwarenessChange, origin: unknown): void => {
+  readonly #handleAwarenessUpdate = (change: AwarenessChange, origin: unknown): void => {
     const own = this.#parts.awareness.clientID;
-    if (!(origin instanceof SyncSession) || ![...added, ...updated, ...removed].includes(own)) return;
+    if (!(origin instanceof SyncSession) || !clientsOf(change).includes(own)) return;
     for (const { session } of this.#conversations.values()) session.sendAwareness([own]);
   };
 
-  #count(origin: SyncSession, added: readonly number[], removed: readonly number[]): void {
+  #count(origin: SyncSession, { added, removed }: AwarenessChange): void {
     const people = [...this.#conversations.values()].find(({ session }) => session === origin)?.people;
     for (const client of added) {
       if (client === this.#parts.awareness.clientID) continue;
@@ -163,10 +164,4 @@ export class PeerDocument {
     }
     this.#events.forgot();
   }
-}
-
-interface AwarenessChange {
-  readonly added: readonly number[];
-  readonly updated: readonly number[];
-  readonly removed: readonly number[];
 }

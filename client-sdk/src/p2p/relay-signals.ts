@@ -1,6 +1,7 @@
 // Signaling over a relay: text frames on the workspace channel. A connection that has sent no binary gets
 // none, so no update of a document is on it (W1).
 import type { Environment } from "../browser.ts";
+import { parseObject } from "../json.ts";
 import type { Relay } from "../relay-list.ts";
 import { RelaySocket } from "../relay-socket.ts";
 import type { Channel, Receiver, RelaySocketOptions } from "../relay-socket.ts";
@@ -81,10 +82,6 @@ export class RelaySignals {
 }
 
 function publishedIn(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    const message = JSON.parse(text) as Record<string, unknown> | null;
-    return message?.["type"] === "publish" && message["topic"] === TOPIC ? message : null;
-  } catch {
-    return null;
-  }
+  const message = parseObject(text);
+  return message?.["type"] === "publish" && message["topic"] === TOPIC ? message : null;
 }

@@ -42,7 +42,7 @@ export class NodeEntry implements Entry<NodeView> {
       this.#client.on("change", (item: FeedItem) => (item.kind === "reset" || isAboutIt(item) ? this.reload() : retry())),
       // Any sign that the API may be reached again, or that the user has signed in.
       this.#client.on("status", ({ needsSignIn }) => !needsSignIn && retry()),
-      browserEnvironment().watch((change) => change !== "hidden" && change !== "offline" && retry()),
+      browserEnvironment().watch((change) => change !== "hidden" && change !== "offline" && change !== "stored" && retry()),
     );
     this.reload();
   }

@@ -1,6 +1,7 @@
 // The channel between the tabs of one browser: who speaks, to whom, and in which version.
 import type { BroadcastChannelLike, PageEnvironment } from "../browser.ts";
-import { ProblemError, errorOf } from "../api/problem.ts";
+import { errorOf } from "../api/problem.ts";
+import type { Problem } from "../api/problem.ts";
 import { Emitter } from "../emitter.ts";
 import { TABS_VERSION } from "./types.ts";
 import type { PlainError, TabMessage, TabSpeech } from "./types.ts";
@@ -10,7 +11,7 @@ export type ChannelEvents = { message: TabMessage };
 export class TabChannel extends Emitter<ChannelEvents> {
   /** This tab. */
   readonly tab: string;
-  readonly #channel: BroadcastChannelLike | null;
+  #channel: BroadcastChannelLike | null;
 
   constructor(environment: Pick<PageEnvironment, "openChannel" | "uuid">, name: string) {
     super();
@@ -25,12 +26,13 @@ export class TabChannel extends Emitter<ChannelEvents> {
   }
 
   say(speech: TabSpeech, to?: string): void {
-    const message: TabMessage = { ...speech, version: TABS_VERSION, from: this.tab, ...(to === undefined ? {} : { to }) };
+    const message: TabMessage = { ...speech, version: TABS_VERSION, from: this.tab, to };
     this.#channel?.postMessage(message);
   }
 
   close(): void {
     this.#channel?.close();
+    this.#channel = null;
   }
 
   #hear(data: unknown): void {
@@ -47,7 +49,7 @@ export function plainError(error: unknown): PlainError {
 }
 
 export function revivedError(plain: PlainError): Error {
-  const { name, message, code, status, detail, extra } = plain;
-  if (name === "ProblemError" || name === "PreconditionFailedError") return errorOf({ code, status, detail, extra } as ProblemError);
+  const { name, message, code } = plain;
+  if (name === "ProblemError" || name === "PreconditionFailedError") return errorOf(plain as unknown as Problem);
   return Object.assign(new Error(message), { name, ...(code === undefined ? {} : { code }) });
 }

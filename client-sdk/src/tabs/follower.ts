@@ -1,6 +1,7 @@
 // Work that the leading tab does, asked for by any tab: here if this tab leads, else over the channel.
 // A call outlives its leader: it is asked again of the next one, so what it does must bear repetition.
 import type { PageEnvironment } from "../browser.ts";
+import { Timer } from "../timer.ts";
 import type { TabChannel } from "./channel.ts";
 import { plainError, revivedError } from "./channel.ts";
 import type { Election } from "./leader.ts";
@@ -14,7 +15,8 @@ interface Call {
   readonly payload: unknown;
   readonly settle: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
-  timer: unknown;
+  /** How long the leader may take to say that it heard. */
+  readonly timer: Timer;
 }
 
 /** A leader that does not even confirm that it heard is suspected of being frozen. */
@@ -29,11 +31,13 @@ export class LeaderCalls {
   /** Calls of others that are being worked on: asked again, they are not done twice. */
   readonly #working = new Set<string>();
   readonly #ends: (() => void)[];
+  /** Why no more is asked over this channel. */
+  #end: { readonly reason: unknown } | null = null;
 
-  constructor(parts: { environment: PageEnvironment; channel: TabChannel; election: Election }, handle: Handler) {
-    this.#environment = parts.environment;
-    this.#channel = parts.channel;
-    this.#election = parts.election;
+  constructor(environment: PageEnvironment, channel: TabChannel, election: Election, handle: Handler) {
+    this.#environment = environment;
+    this.#channel = channel;
+    this.#election = election;
     this.#handle = handle;
     this.#ends = [
       this.#channel.on("message", (message) => this.#hear(message)),
@@ -44,18 +48,20 @@ export class LeaderCalls {
 
   /** Resolves with the leader's answer, whichever tab leads then. */
   call(method: string, payload: unknown): Promise<unknown> {
+    if (this.#end !== null) return Promise.reject(this.#end.reason);
     if (this.#election.role === "leader") return this.#handle(method, payload, this.#channel.tab);
     return new Promise((settle, reject) => {
       const id = this.#environment.uuid();
-      this.#calls.set(id, { method, payload, settle, reject, timer: undefined });
+      this.#calls.set(id, { method, payload, settle, reject, timer: new Timer(this.#environment) });
       this.#ask(id);
     });
   }
 
   close(reason: unknown): void {
+    this.#end = { reason };
     for (const end of this.#ends) end();
     for (const { reject, timer } of this.#calls.values()) {
-      this.#environment.clearTimeout(timer);
+      timer.clear();
       reject(reason);
     }
     this.#calls.clear();
@@ -64,9 +70,8 @@ export class LeaderCalls {
   #ask(id: string): void {
     const call = this.#calls.get(id);
     if (call === undefined) return;
-    this.#environment.clearTimeout(call.timer);
     this.#channel.say({ kind: "call", id, method: call.method, payload: call.payload });
-    call.timer = this.#environment.setTimeout(() => this.#election.suspect(), HEARD_LIMIT_MS);
+    call.timer.set(HEARD_LIMIT_MS, () => this.#election.suspect());
   }
 
   #askAgain(): void {
@@ -76,7 +81,7 @@ export class LeaderCalls {
   /** This tab leads now, so it does itself what it had asked for. */
   #takeOver(): void {
     for (const [id, { method, payload, settle, reject, timer }] of this.#calls) {
-      this.#environment.clearTimeout(timer);
+      timer.clear();
       this.#calls.delete(id);
       // After everything else that follows from leading.
       Promise.resolve().then(() => this.#handle(method, payload, this.#channel.tab)).then(settle, reject);
@@ -88,12 +93,12 @@ export class LeaderCalls {
       case "call":
         return void (this.#election.role === "leader" && this.#serve(message));
       case "heard":
-        return this.#environment.clearTimeout(this.#calls.get(message.id)?.timer);
+        return this.#calls.get(message.id)?.timer.clear();
       case "answer": {
         const call = this.#calls.get(message.id);
         if (call === undefined) return;
         this.#calls.delete(message.id);
-        this.#environment.clearTimeout(call.timer);
+        call.timer.clear();
         if (message.error === undefined) call.settle(message.value);
         else call.reject(revivedError(message.error));
       }

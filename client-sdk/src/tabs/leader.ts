@@ -3,6 +3,7 @@
 // is frozen, and loses the lock to a tab that needs one. Without locks or a channel each tab leads itself.
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
+import { Timer } from "../timer.ts";
 import type { TabChannel } from "./channel.ts";
 import type { Role, TabMessage } from "./types.ts";
 
@@ -30,12 +31,14 @@ export class Election extends Emitter<ElectionEvents> {
   #steals = 0;
   #unwatch = () => {};
   #unhear = () => {};
-  #timer: unknown;
-  #releasing: unknown;
+  readonly #answer: Timer;
+  readonly #releasing: Timer;
 
   constructor(environment: PageEnvironment, channel: TabChannel, name: string) {
     super();
     this.#environment = environment;
+    this.#answer = new Timer(environment);
+    this.#releasing = new Timer(environment);
     this.#channel = channel;
     this.#name = name;
   }
@@ -73,8 +76,8 @@ export class Election extends Emitter<ElectionEvents> {
     this.#ending.abort();
     this.#unwatch();
     this.#unhear();
-    this.#environment.clearTimeout(this.#timer);
-    this.#environment.clearTimeout(this.#releasing);
+    this.#answer.clear();
+    this.#releasing.clear();
     this.#release?.();
     this.#follow();
   }
@@ -105,7 +108,7 @@ export class Election extends Emitter<ElectionEvents> {
   #accept(leader: string, isHidden: boolean): void {
     // Two leaders: a lock was stolen, and the loser is about to hear of it.
     if (this.#role === "leader") return;
-    this.#environment.clearTimeout(this.#timer);
+    this.#answer.clear();
     if (this.#leader !== leader) {
       this.#leader = leader;
       this.emit("leader", leader);
@@ -120,12 +123,11 @@ export class Election extends Emitter<ElectionEvents> {
     if (this.#role !== "leader" || !this.#environment.isHidden()) return;
     this.#follow();
     this.#channel.say({ kind: "yield" }, to);
-    this.#releasing = this.#environment.setTimeout(() => this.#role === "follower" && this.#release?.(), ANSWER_LIMIT_MS);
+    this.#releasing.set(ANSWER_LIMIT_MS, () => this.#role === "follower" && this.#release?.());
   }
 
   #limit(): void {
-    this.#environment.clearTimeout(this.#timer);
-    this.#timer = this.#environment.setTimeout(() => this.#role === "follower" && this.#takeOver(), ANSWER_LIMIT_MS);
+    this.#answer.set(ANSWER_LIMIT_MS, () => this.#role === "follower" && this.#takeOver());
   }
 
   #takeOver(): void {
@@ -161,7 +163,7 @@ export class Election extends Emitter<ElectionEvents> {
 
   #lost(): void {
     this.#release = null;
-    this.#environment.clearTimeout(this.#timer);
+    this.#answer.clear();
     this.#follow();
     // The new leader may have said so before this tab knew that it lost.
     this.#look();
@@ -174,7 +176,7 @@ export class Election extends Emitter<ElectionEvents> {
   }
 
   #lead(): void {
-    this.#environment.clearTimeout(this.#timer);
+    this.#answer.clear();
     if (this.#role === "leader") return;
     this.#role = "leader";
     this.#leader = this.#channel.tab;

@@ -1,5 +1,6 @@
 // Tells when another tab is gone, also when it died without a word: each tab holds a lock of its own,
 // and who waits for that lock gets it then.
+import { unlessAborted } from "../api/deadline.ts";
 import type { PageEnvironment } from "../browser.ts";
 
 export class TabLife {
@@ -15,8 +16,7 @@ export class TabLife {
 
   /** This tab lives until `close`. */
   live(tab: string): void {
-    const { signal } = this.#ending;
-    const untilClose = () => new Promise<void>((settle) => (signal.aborted ? settle() : signal.addEventListener("abort", () => settle())));
+    const untilClose = () => unlessAborted(new Promise<void>(() => {}), this.#ending.signal);
     this.#environment.locks()?.request(`${this.#name}/tab/${tab}`, {}, untilClose).catch(() => {});
   }
 

@@ -21,7 +21,7 @@ function open(name: string, { isHidden = false, handle = async (method: string):
   const channel = new TabChannel(page, "c");
   const election = new Election(page, channel, "lock");
   const served: string[] = [];
-  const calls = new LeaderCalls({ environment: page, channel, election }, (method, payload) => {
+  const calls = new LeaderCalls(page, channel, election, (method, payload) => {
     served.push(`${method} ${String(payload)}`);
     return handle(method);
   });

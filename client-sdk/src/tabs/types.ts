@@ -25,7 +25,7 @@ export type TabMessage = TabSpeech & {
   readonly version: number;
   readonly from: string;
   /** To one tab; else to all. */
-  readonly to?: string;
+  readonly to?: string | undefined;
 };
 
 /** An error without its class, which does not survive the way. */
