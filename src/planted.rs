@@ -14,6 +14,8 @@ pub enum Bug {
     ClockReuseAfterSweep,
     /// A heartbeat carries an id that the stream does not vouch for (F3).
     CursorMovedByHeartbeat,
+    /// A step 2 that only has deletes is dropped, although the room lacks some of them (W3).
+    DeletesTakenForKnown,
     /// The idempotency key is not stored, so a retry is carried out again (R2).
     DoubleApplyOnRetry,
     /// A flush that fails takes its updates along (D1).
@@ -28,11 +30,12 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AwarenessRemovalOfOthers,
         Self::CheckpointWithoutEpochCheck,
         Self::ClockReuseAfterSweep,
         Self::CursorMovedByHeartbeat,
+        Self::DeletesTakenForKnown,
         Self::DoubleApplyOnRetry,
         Self::LostTailOnFlushFailure,
         Self::ReceiptBeforeCommit,

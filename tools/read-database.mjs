@@ -9,42 +9,14 @@ const TABLES = ["workspaces", "nodes", "doc_updates", "change_log", "presence", 
 /** Faults of one kind and workspace that are listed; a log with a hole has it once. */
 const MOST_LISTED = 20;
 
-const SELECT_WORKSPACES = `
-  SELECT w.id, w.deleted_at IS NOT NULL AS deleted, COUNT(c.clock) AS changes,
-         MIN(c.clock) AS first, MAX(c.clock) AS head,
-         SUM(c.kind = 'delete_workspace') AS deletions
-  FROM workspaces w LEFT JOIN change_log c ON c.workspace = w.id GROUP BY w.id ORDER BY w.id`;
-
-const SELECT_GAPS = `
-  SELECT workspace, clock, before FROM (
-    SELECT workspace, clock, LAG(clock) OVER (PARTITION BY workspace ORDER BY clock) AS before FROM change_log)
-  WHERE clock <> before + 1`;
-
-const SELECT_KINDS = `SELECT workspace, kind, MIN(clock) AS clock, COUNT(*) AS count FROM change_log GROUP BY workspace, kind`;
-
-// The change at a node's clock, and at its epoch: NULL when the log no longer, or never, had it.
-const SELECT_NODES = `
-  SELECT n.workspace, n.path, n.kind, n.value, n.clock, n.epoch, n.base, n.parts, n.size,
-         own.path AS changePath, began.kind AS epochKind, began.created AS epochCreated
-  FROM nodes n
-  LEFT JOIN change_log own ON own.workspace = n.workspace AND own.clock = n.clock
-  LEFT JOIN change_log began ON began.workspace = n.workspace AND began.clock = n.epoch
-  ORDER BY n.workspace, n.path`;
-
-const SELECT_PARTS = `SELECT clock, part, data FROM doc_updates WHERE workspace = ? AND path = ? ORDER BY clock, part`;
-
-const SELECT_ORPHANS = [
-  ...["change_log", "nodes", "presence", "signals"].map((table) => ({
-    table,
-    sql: `SELECT workspace, COUNT(*) AS count FROM ${table} WHERE workspace NOT IN (SELECT id FROM workspaces) GROUP BY workspace`,
-  })),
-  {
-    table: "doc_updates",
-    sql: `SELECT u.workspace, u.path, COUNT(*) AS count FROM doc_updates u
-          LEFT JOIN nodes n ON n.workspace = u.workspace AND n.path = u.path AND n.kind = 'document'
-          WHERE n.path IS NULL GROUP BY u.workspace, u.path`,
-  },
-];
+/** The statements of read-database.sql, by name. */
+const STATEMENTS = new Map(
+  readFileSync(new URL("read-database.sql", import.meta.url), "utf8")
+    .split("-- name: ")
+    .slice(1)
+    .map((part) => [part.slice(0, part.indexOf("\n")), part.slice(part.indexOf("\n")).replace(/^--.*$/gm, "")]),
+);
+const WITH_WORKSPACE = ["change_log", "nodes", "presence", "signals"];
 
 /** To the end, also into a pipe that is full: a line may be a document. */
 function say(fact) {
@@ -93,14 +65,16 @@ function read(database) {
   for (const row of database.prepare(`PRAGMA quick_check(${MOST_LISTED})`).iterate()) {
     if (row.quick_check !== "ok") say({ fact: "damaged", message: row.quick_check });
   }
-  for (const row of database.prepare(SELECT_WORKSPACES).iterate()) say({ fact: "workspace", ...row });
-  for (const row of database.prepare(SELECT_GAPS).iterate()) say({ fact: "gap", ...row });
-  for (const row of database.prepare(SELECT_KINDS).iterate()) say({ fact: "kind", ...row });
-  for (const { table, sql } of SELECT_ORPHANS) {
-    for (const row of database.prepare(sql).iterate()) say({ fact: "orphan", table, ...row });
+  const select = (name, table = "") => database.prepare(STATEMENTS.get(name).replace("TABLE", table));
+  for (const row of select("workspaces").iterate()) say({ fact: "workspace", ...row });
+  for (const row of select("gaps").iterate()) say({ fact: "gap", ...row });
+  for (const row of select("kinds").iterate()) say({ fact: "kind", ...row });
+  for (const table of WITH_WORKSPACE) {
+    for (const row of select("orphans of workspaces, in TABLE", table).iterate()) say({ fact: "orphan", table, ...row });
   }
-  const parts = database.prepare(SELECT_PARTS);
-  for (const { value, ...row } of database.prepare(SELECT_NODES).iterate()) {
+  for (const row of select("orphans of documents").iterate()) say({ fact: "orphan", table: "doc_updates", ...row });
+  const parts = select("parts");
+  for (const { value, ...row } of select("nodes").iterate()) {
     const isDocument = row.kind === "document";
     const content = isDocument ? { updates: parts.all(row.workspace, row.path) } : { valueFault: valueFault(value) };
     say({ fact: "node", ...row, ...content });

@@ -122,6 +122,14 @@ describe("sync", { timeout: 60_000 }, () => {
   });
 });
 
+test("W11 who may only read learns the epoch from the refusal of a receipt", { timeout: 60_000 }, async () => {
+  const cf = await relay();
+  cf.answerFlush = (id) => ({ type: "flush_failed", id, reason: "forbidden", epoch: 9 });
+  const ann = person([cf]);
+  await until(() => ann.provider.epoch === 9, "an epoch");
+  assert.ok(ann.provider.status.readOnly);
+});
+
 describe("refusals", { timeout: 60_000 }, () => {
   test("W11 4409 stops with a recovery copy, and the epoch of receipts is stated at the next connect", async () => {
     const cf = await relay();

@@ -236,6 +236,7 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
       case "receipt":
         return this.#handleReceipt(message);
       case "flush_failed":
+        this.#learnEpoch(message["epoch"]);
         if (message["reason"] === "forbidden") this.#becomeReadOnly();
         return this.#receipts.handleFailure(message["id"], String(message["reason"]));
       case "change":
@@ -246,9 +247,13 @@ export class SyncProvider extends StatusEmitter<SyncProviderEvents> {
   }
 
   #handleReceipt({ id, clock, epoch }: Readonly<Record<string, unknown>>): void {
-    // 0 stands for not known.
-    if (typeof epoch === "number" && epoch > 0) this.#epoch = epoch;
+    this.#learnEpoch(epoch);
     this.#receipts.handleReceipt(id, { clock: Number(clock), epoch: Number(epoch) });
+  }
+
+  /** From a receipt, or from its refusal to who may only read. 0 stands for not known. */
+  #learnEpoch(epoch: unknown): void {
+    if (typeof epoch === "number" && epoch > 0) this.#epoch = epoch;
   }
 
   readonly #handleUpdate = (update: Uint8Array, origin: unknown): void => {

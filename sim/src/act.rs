@@ -8,6 +8,7 @@ use crate::d1::WORKSPACE;
 use crate::edge::compaction;
 use crate::edge::db::Db;
 use crate::feed::limits::RETENTION_MS;
+use crate::network::Relay;
 use crate::people::walker::{self, Phase};
 use crate::schedule::{Kind, Step};
 use crate::world::{Event, FaultKind, Faults, World};
@@ -50,7 +51,7 @@ impl World {
             Kind::DoReset => self.reset_object(),
             Kind::Edit => self.edit(human, amount % 1_001),
             Kind::Erase => self.erase(human, amount % 1_001),
-            Kind::Flush => self.ask_receipt(human, 0),
+            Kind::Flush => self.flush(human, amount % 4 == 0),
             Kind::HttpLost => self.fault(FaultKind::Http, amount, |faults| faults.http = 50),
             Kind::Increment => self.increment(agent),
             Kind::Join => self.join(human),
@@ -64,6 +65,8 @@ impl World {
                 }
                 self.replace(agent, document);
             }
+            Kind::Rewrite => self.rewrite(agent, document, amount),
+            Kind::Role => self.change_role(human, amount),
             Kind::Stall => {
                 if let Some(id) = self.humans[human].connection {
                     if let Some(connection) = self.connections.get_mut(&id) {
@@ -72,11 +75,14 @@ impl World {
                     self.at(self.now + amount, Event::Resume(id));
                 }
             }
+            Kind::Strike => self.strike(human, amount % 1_001),
             Kind::Sweep => {
                 let asks = (0..self.asked.len()).any(|agent| self.works(Owner::Agent(agent)));
                 self.sweep(if asks { KEPT_WHILE_ASKED_MS } else { KEPT_BY_SWEEP_MS });
             }
             Kind::TellLost => self.fault(FaultKind::Tell, amount, |faults| faults.tell = 70),
+            Kind::Tree => self.change_tree(agent, amount),
+            Kind::Type => self.type_letters(human, amount % 1_001),
             Kind::Wave => self.wave(human),
         }
         Ok(())
@@ -137,6 +143,7 @@ impl World {
             }
         }
         looked?;
+        self.d1.verify()?;
         for human in 0..self.humans.len() {
             self.walk(human, walker::Event::Disconnect);
         }
@@ -147,19 +154,23 @@ impl World {
         self.pass(1_000)?;
         self.put(0);
         self.pass(CLEARS_IN_MS)?;
-        self.read_notes();
+        self.read_notes()?;
+        self.d1.verify()?;
         self.check_end_of_feed()
     }
 
     fn look(&mut self) -> Result<(), Violation> {
-        self.read_notes();
+        self.read_notes()?;
         self.check_end()
     }
 
     /// Nobody is connected and all is saved: nothing is kept and nothing runs.
     fn check_empty(&self) -> Result<(), Violation> {
         let shell = self.cloudflare.shell();
-        if !shell.core().is_idle() && shell.core().clients() == 0 {
+        // A lease that outlived its room brings streams until the next change ends it (R3).
+        let has_streams = !self.connections_of(Relay::Cloudflare).is_empty() && self.d1.lease() > self.now;
+        let is_empty = shell.core().is_idle() || (has_streams && !shell.core().has_unsaved());
+        if !is_empty && shell.core().clients() == 0 {
             return Err(Violation::new("D1", "the Durable Object keeps something of nobody".to_owned()));
         }
         if shell.core().clients() > 0 {

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use crate::d1::{Results, Sql};
 use crate::feed::stream::LogPage;
 use crate::protocol::change::Change;
+use crate::random::Random;
 use crate::worker::{Request, Response};
 
 /// Names a piece of work that may wait.
@@ -85,9 +86,18 @@ pub struct Bus {
     asks: RefCell<VecDeque<Ask>>,
     /// The task that runs now.
     running: Cell<TaskId>,
+    drawn: Cell<u64>,
+    /// Batches that D1 did not answer, and may commit at any later time.
+    pub unanswered: Cell<u64>,
 }
 
 impl Bus {
+    /// A number by chance, for code that draws while it waits for nothing.
+    pub fn chance(&self) -> u64 {
+        self.drawn.set(self.drawn.get() + 1);
+        Random::new(self.drawn.get()).draw()
+    }
+
     /// Asks and waits.
     pub fn ask<T>(&self, ask: impl FnOnce(Waiter<T>) -> Ask) -> Answer<T> {
         let slot = Rc::new(RefCell::new(None));

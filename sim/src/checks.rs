@@ -1,9 +1,11 @@
 //! What must be true: what was promised to whom, and whether it was kept (DESIGN section 12).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::d1::D1;
+use crate::people::records::Planned;
+use crate::people::replica::{Extent, Replica};
 use crate::people::walker::Phase;
 use crate::world::World;
 
@@ -40,8 +42,27 @@ pub struct Mark {
     pub stray: bool,
     /// Whether somebody removed it again.
     pub erased: bool,
+    /// Whether somebody removed it who may not write, and so only from a copy.
+    pub hidden: bool,
+    /// Whether it was written by somebody who may not write: nobody else has it.
+    pub forbidden: bool,
     /// The epoch of which somebody was told that it is saved there.
     pub saved: Option<u64>,
+}
+
+/// What a receipt says.
+#[derive(Debug)]
+pub struct Receipt {
+    /// The document.
+    pub path: &'static str,
+    /// Its epoch; 0 for one that the relay does not know.
+    pub epoch: u64,
+    /// The clock at which all is stored.
+    pub clock: u64,
+    /// The marks that it covers.
+    pub covered: Vec<String>,
+    /// The copy that it covers.
+    pub extent: Extent,
 }
 
 /// What an agent asked for, under an actor's name of its own.
@@ -62,8 +83,16 @@ pub struct Ledger {
     pub marks: BTreeMap<String, Mark>,
     /// What agents asked for, by actor.
     pub ops: BTreeMap<String, Outcome>,
+    /// The clocks that they were answered.
+    pub answers: BTreeMap<String, Vec<u64>>,
+    /// What they wanted of records, by actor: all of it or nothing is done.
+    pub plans: BTreeMap<String, Vec<Planned>>,
     /// Counts of the record that agents count up: those answered, and those that may have been done.
     pub increments: (u64, u64),
+    /// How often somebody's role changed.
+    pub role_changes: u64,
+    /// What receipts said to be saved: a document, its epoch, and how much of it.
+    pub promises: Vec<(&'static str, u64, Extent)>,
     /// How much of each thing happened: a world in which nothing does checks nothing.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -74,26 +103,29 @@ impl Ledger {
         *self.counts.entry(what).or_insert(0) += 1;
     }
 
-    /// W8: all that a receipt covers is stored now, or the document is another one by now.
-    pub fn check_receipt(
-        &self,
-        d1: &mut D1,
-        path: &str,
-        epoch: u64,
-        covered: &[String],
-    ) -> Result<(), Violation> {
-        let Some(stored) = d1.document(path) else { return Ok(()) };
+    /// W8: all that a receipt covers is stored now and at the clock that it names, each delete included, or
+    /// the document is another one by now.
+    pub fn check_receipt(&mut self, d1: &mut D1, receipt: Receipt) -> Result<(), Violation> {
+        let Receipt { path, epoch, clock, covered, extent } = receipt;
+        let wrong = |what: String| Err(Violation::new("W8", format!("a receipt for {what} in {path}")));
+        let Some(stored) = d1.document(path) else {
+            return if extent.is_empty() { Ok(()) } else { wrong("what is not stored at all".to_owned()) };
+        };
         if epoch != 0 && stored.epoch != epoch {
             return Ok(());
         }
         let there = stored.replica.counts();
-        let lost = covered.iter().find(|mark| !self.is_erased(mark) && !there.contains_key(*mark));
-        match lost {
-            None => Ok(()),
-            Some(mark) => {
-                Err(Violation::new("W8", format!("a receipt for {mark} in {path}, which is not stored")))
-            }
+        if let Some(mark) = covered.iter().find(|mark| !self.is_erased(mark) && !there.contains_key(*mark)) {
+            return wrong(format!("{mark}, which is not stored,"));
         }
+        if !stored.replica.extent().includes(&extent) {
+            return wrong(format!("{extent:?}, which is not all stored,"));
+        }
+        if !d1.extent_at(path, clock).is_some_and(|then| then.includes(&extent)) && !extent.is_empty() {
+            return wrong(format!("what is stored, but not at clock {clock},"));
+        }
+        self.promises.push((path, epoch, extent));
+        Ok(())
     }
 
     fn is_erased(&self, mark: &str) -> bool {
@@ -108,15 +140,28 @@ impl Ledger {
         }
         for (actor, outcome) in &self.ops {
             let times = done.get(actor.as_str()).copied().unwrap_or(0);
+            let once = self.plans.get(actor).map_or(1, |plan| plan.len() as u64);
             let wrong = match outcome {
-                Outcome::Unknown => times > 1,
-                Outcome::Done => times != 1,
+                Outcome::Unknown => times != 0 && times != once,
+                Outcome::Done => times != once,
                 Outcome::Refused => times != 0,
             };
             if wrong {
                 return Err(Violation::new(
                     "R2",
                     format!("{actor}, {outcome:?}, was carried out {times} times"),
+                ));
+            }
+        }
+        for (actor, clocks) in &self.answers {
+            let is_own = |clock: &u64| {
+                let change = clock.checked_sub(1).and_then(|index| d1.journal.get(index as usize));
+                change.is_some_and(|change| change.actor == *actor)
+            };
+            if !clocks.iter().all(is_own) {
+                return Err(Violation::new(
+                    "R2",
+                    format!("{actor} was answered {clocks:?}, which others made"),
                 ));
             }
         }
@@ -144,10 +189,21 @@ impl Ledger {
         if let Some((mark, times)) = there.iter().find(|(_, times)| **times != 1) {
             return Err(Violation::new("R2", format!("{mark} is in {path} {times} times")));
         }
+        let lost = self.promises.iter().find(|(of, at, extent)| {
+            *of == path
+                && *at == epoch
+                && stored.as_ref().is_some_and(|stored| !stored.replica.extent().includes(extent))
+        });
+        if let Some((_, _, extent)) = lost {
+            return Err(Violation::new("D1", format!("of {extent:?}, saved in {path}, something is lost")));
+        }
         for (mark, known) in self.marks.iter().filter(|(_, known)| known.path == path) {
             let is_there = there.contains_key(mark);
             if known.saved == Some(epoch) && !known.erased && !is_there {
                 return Err(Violation::new("D1", format!("{mark} was saved in {path} and is lost")));
+            }
+            if is_there && known.forbidden {
+                return Err(Violation::new("S3", format!("{mark} is in {path}: its writer may only read")));
             }
             let of = known.epoch.or(known.saved);
             if is_there && !known.stray && of.is_some_and(|of| of != epoch) {
@@ -166,6 +222,7 @@ impl World {
     pub fn check_end(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
+        self.ledger.check_tree(&self.d1)?;
         for path in DOCUMENTS {
             self.ledger.check_document(&mut self.d1, path)?;
         }
@@ -177,6 +234,7 @@ impl World {
     pub fn check_end_of_feed(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
+        self.ledger.check_tree(&self.d1)?;
         self.check_readers()
     }
 
@@ -191,23 +249,47 @@ impl World {
                 let phase = human.walker.phase;
                 return Err(Violation::new("S1", format!("person {index} is still {phase:?}")));
             }
-            let (path, marks) = (human.path, human.replica.marks());
             if human.replica.has_hole() {
                 return Err(Violation::new("D5", format!("the copy of person {index} has a hole")));
             }
-            let stored = self.d1.document(path).map(|stored| stored.replica.marks()).unwrap_or_default();
-            if marks != stored {
-                let (has, stored): (BTreeSet<_>, BTreeSet<_>) =
-                    (marks.iter().collect(), stored.iter().collect());
-                let only = |a: &BTreeSet<&String>, b: &BTreeSet<&String>| {
-                    a.difference(b).map(|mark| (*mark).clone()).collect::<Vec<_>>()
-                };
-                let (extra, lacks) = (only(&has, &stored), only(&stored, &has));
-                let what = format!("person {index}, at {path}: only there {extra:?}, only stored {lacks:?}");
-                return Err(Violation::new("D3", what));
+            let is_strict =
+                human.access.is_writer() || (self.ledger.role_changes == 0 && !human.access.is_tainted());
+            if !is_strict {
+                self.check_reader_copy(index)?;
+                continue;
             }
+            if human.access.is_writer() && !human.receipts.is_at_rest() {
+                return Err(Violation::new(
+                    "W8",
+                    format!("person {index} has edits that nobody calls saved"),
+                ));
+            }
+            self.check_copy(index)?;
         }
         Ok(())
+    }
+
+    /// D3: a copy is what is stored, and so are its deletes.
+    fn check_copy(&mut self, index: usize) -> Result<(), Violation> {
+        let human = &self.humans[index];
+        let stored = self.d1.document(human.path).map(|stored| stored.replica);
+        let stored = stored.unwrap_or_else(|| Replica::of(&[]));
+        let (has, known) = (human.replica.extent(), stored.extent());
+        if human.replica.content() == stored.content() && has.includes(&known) && known.includes(&has) {
+            return Ok(());
+        }
+        let only = |a: &Replica, b: &Replica| {
+            let (a, b) = (a.counts(), b.counts());
+            a.into_keys().filter(|mark| !b.contains_key(mark)).collect::<Vec<_>>()
+        };
+        let (extra, lacks) = (only(&human.replica, &stored), only(&stored, &human.replica));
+        let what = format!(
+            "person {index}, at {}: only there {extra:?}, only stored {lacks:?}; {} against {}; {has:?} against {known:?}",
+            human.path,
+            human.replica.content(),
+            stored.content()
+        );
+        Err(Violation::new("D3", what))
     }
 }
 

@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use crate::checks::Violation;
-use crate::people::replica::Replica;
+use crate::people::replica::{Extent, Replica};
 
 pub use rusqlite::types::Value;
 
@@ -90,11 +90,13 @@ pub struct StoredDocument {
 
 /// The database of a world.
 pub struct D1 {
-    connection: Connection,
+    pub(crate) connection: Connection,
     /// Every change that was ever committed; the clock of the first is 1.
     pub journal: Vec<Journalled>,
-    /// Documents as they were when last looked at, with the clock of their newest change.
+    /// Documents as they were when last looked at, with their clock and what they were compacted to.
     seen: BTreeMap<String, ((u64, u64), StoredDocument)>,
+    /// How much each document had, by the clock of the change that brought it there.
+    history: BTreeMap<String, BTreeMap<u64, Extent>>,
 }
 
 impl D1 {
@@ -109,7 +111,7 @@ impl D1 {
         connection
             .execute("INSERT INTO workspaces (id, created_at) VALUES (?1, 0)", params![WORKSPACE])
             .expect("a workspace is made");
-        Self { connection, journal: Vec::new(), seen: BTreeMap::new() }
+        Self { connection, journal: Vec::new(), seen: BTreeMap::new(), history: BTreeMap::new() }
     }
 
     /// Runs a batch as D1 does: all of it or nothing. The error is SQLite's message.
@@ -161,6 +163,7 @@ impl D1 {
             })
             .expect("the log can be read");
         let rows: Vec<_> = rows.map(|row| row.expect("a row of the log")).collect();
+        drop(statement);
         for (clock, change) in rows {
             // A gap is found by `check_log`; what is in it stays unknown.
             while (self.journal.len() as u64) < clock - 1 {
@@ -170,8 +173,16 @@ impl D1 {
                     actor: String::new(),
                 });
             }
+            if let Some(document) = self.document(&change.path) {
+                self.history.entry(change.path.clone()).or_default().insert(clock, document.replica.extent());
+            }
             self.journal.push(change);
         }
+    }
+
+    /// How much a document had at a clock.
+    pub fn extent_at(&self, path: &str, clock: u64) -> Option<&Extent> {
+        Some(self.history.get(path)?.range(..=clock).next_back()?.1)
     }
 
     /// F1: clocks are gapless and never used twice, also after pruning.
@@ -202,6 +213,12 @@ impl D1 {
         oldest.map_or(self.journal.len() as u64, |oldest| oldest - 1)
     }
 
+    /// Until when writers tell the room of changes (R3).
+    pub fn lease(&self) -> u64 {
+        let sql = "SELECT live_until FROM workspaces WHERE id = ?1";
+        self.connection.query_row(sql, params![WORKSPACE], |row| row.get(0)).expect("the workspace is there")
+    }
+
     /// A document as it is stored now; `None` when there is none.
     pub fn document(&mut self, path: &str) -> Option<StoredDocument> {
         let (clock, base, epoch): (u64, u64, u64) = self
@@ -211,30 +228,55 @@ impl D1 {
                 statement.query_row(params![WORKSPACE, path], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             })
             .ok()?;
-        if let Some((at, document)) = self.seen.get(path)
-            && *at == (clock, base)
-        {
-            return Some(document.clone());
+        // Rows that came to those that were there are taken in alone: a replica is one for all who look.
+        let seen = self.seen.get(path).filter(|((_, at), seen)| *at == base && seen.epoch == epoch);
+        let (after, replica) = match seen {
+            Some(((at, _), document)) if *at == clock => return Some(document.clone()),
+            Some(((at, _), document)) => (*at, document.replica.clone()),
+            None => (0, Replica::of(&[])),
+        };
+        for update in self.updates(path, after) {
+            replica.apply(&update);
         }
-        let document = StoredDocument { epoch, replica: Replica::of(&self.updates(path)) };
+        let document = StoredDocument { epoch, replica };
         self.seen.insert(path.to_owned(), ((clock, base), document.clone()));
         Some(document)
     }
 
-    /// The stored updates, each of one row: a world's documents are far smaller than a row.
-    fn updates(&self, path: &str) -> Vec<Vec<u8>> {
+    /// The updates stored past a clock, each of one row: a world's documents are far smaller than a row.
+    fn updates(&self, path: &str, after: u64) -> Vec<Vec<u8>> {
         use base64::Engine as _;
         let mut statement = self
             .connection
             .prepare_cached(
-                "SELECT data FROM doc_updates WHERE workspace = ?1 AND path = ?2 ORDER BY clock, part",
+                "SELECT data FROM doc_updates WHERE workspace = ?1 AND path = ?2 AND clock > ?3 ORDER BY clock, part",
             )
             .expect("updates can be read");
         let rows = statement
-            .query_map(params![WORKSPACE, path], |row| row.get::<_, String>(0))
+            .query_map(params![WORKSPACE, path, after], |row| row.get::<_, String>(0))
             .expect("updates can be read");
         let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
         rows.map(|row| engine.decode(row.expect("an update")).expect("base64")).collect()
+    }
+
+    /// The records at or below a path, with their values and clocks.
+    pub fn records(&self, path: &str) -> BTreeMap<String, (serde_json::Value, u64)> {
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT path, value, clock FROM nodes WHERE workspace = ?1 AND kind = 'record'
+                 AND (path = ?2 OR (path > ?2 || '/' AND path < ?2 || '0'))",
+            )
+            .expect("records can be read");
+        let rows = statement
+            .query_map(params![WORKSPACE, path], |row| {
+                Ok((row.get(0)?, (row.get::<_, String>(1)?, row.get(2)?)))
+            })
+            .expect("records can be read");
+        let parse = |text: String| serde_json::from_str(&text).expect("JSON");
+        rows.map(|row| row.expect("a record"))
+            .map(|(path, (text, clock))| (path, (parse(text), clock)))
+            .collect()
     }
 
     /// The number in the record at a path, and how far the record has been written.

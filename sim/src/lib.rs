@@ -18,6 +18,7 @@ mod bus;
 pub mod checks;
 mod d1;
 mod edge;
+mod facts;
 pub mod loud;
 mod network;
 pub mod people;

@@ -53,18 +53,28 @@ pub enum Kind {
     Put,
     /// A document's content is replaced: a new epoch.
     Replace,
+    /// An agent edits a document without Yjs.
+    Rewrite,
+    /// Somebody's role changes.
+    Role,
     /// A person's connection takes nothing for a while.
     Stall,
+    /// A person deletes letters.
+    Strike,
     /// Old rows of the log are removed.
     Sweep,
     /// What the Worker tells the room gets lost (R3).
     TellLost,
+    /// An agent changes a tree of records.
+    Tree,
+    /// A person types letters.
+    Type,
     /// A person's application tells awareness.
     Wave,
 }
 
 /// Every kind, how often it is drawn, and its name in a trace.
-const KINDS: [(Kind, u64, &str); 27] = [
+const KINDS: [(Kind, u64, &str); 32] = [
     (Kind::Append, 5, "append"),
     (Kind::Compact, 4, "compact"),
     (Kind::Cut, 4, "cut"),
@@ -79,7 +89,7 @@ const KINDS: [(Kind, u64, &str); 27] = [
     (Kind::DoDown, 2, "do-down"),
     (Kind::DoReset, 2, "do-reset"),
     (Kind::Edit, 30, "edit"),
-    (Kind::Erase, 3, "erase"),
+    (Kind::Erase, 5, "erase"),
     (Kind::Flush, 10, "flush"),
     (Kind::HttpLost, 2, "http-lost"),
     (Kind::Increment, 4, "increment"),
@@ -88,9 +98,14 @@ const KINDS: [(Kind, u64, &str); 27] = [
     (Kind::Pause, 4, "pause"),
     (Kind::Put, 6, "put"),
     (Kind::Replace, 2, "replace"),
+    (Kind::Rewrite, 8, "rewrite"),
+    (Kind::Role, 1, "role"),
     (Kind::Stall, 3, "stall"),
+    (Kind::Strike, 8, "strike"),
     (Kind::Sweep, 2, "sweep"),
     (Kind::TellLost, 2, "tell-lost"),
+    (Kind::Tree, 14, "tree"),
+    (Kind::Type, 12, "type"),
     (Kind::Wave, 6, "wave"),
 ];
 

@@ -13,6 +13,7 @@ use crate::network::{Connection, ConnectionId, Data, Relay};
 use crate::people::agent::Notes;
 use crate::people::human::Human;
 use crate::people::reader::Reader;
+use crate::people::records::Looked;
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
 use crate::random::Random;
@@ -45,6 +46,8 @@ pub struct World {
     http: BTreeMap<u64, Waiter<Option<Response>>>,
     numbers: u64,
     pub(crate) notes: Notes,
+    /// What agents asked for once they had looked, by actor.
+    pub(crate) looked: Looked,
     /// How long a scope token lasts at least.
     pub(crate) token_ms: u64,
 }
@@ -80,6 +83,8 @@ pub enum Event {
     Execute(Vec<Sql>, Option<Waiter<Result<Results, String>>>, bool),
     /// A fault ends.
     FaultEnds(FaultKind),
+    /// A person's wait to ask for a receipt is over, if this is the newest.
+    FlushDue(usize, u64),
     /// The Durable Object hibernates if nothing happened since.
     Hibernate,
     /// A request reaches the Worker.
@@ -90,8 +95,6 @@ pub enum Event {
     Opened(ConnectionId, bool),
     /// The Deno relay opens its feed, if this wish is its newest.
     OpenFeed(u64),
-    /// A person asks for a receipt, if this wish is the newest.
-    AskReceipt(usize, u64),
     /// A person's walker looks at an earlier relay.
     Probe(usize, u64),
     /// A reader connects again.
@@ -136,7 +139,7 @@ impl World {
         clock::set(START);
         let mut random = Random::new(seed ^ 0x5EED);
         let bus = Rc::new(Bus::default());
-        let humans = (0..2 + random.index(4)).map(|index| Human::draw(index, &mut random)).collect();
+        let humans = (0..2 + random.index(4)).map(|index| Human::draw(index, seed, &mut random)).collect();
         let readers = (0..1 + random.index(2)).map(|index| Reader::new(index == 1)).collect();
         let mut world = Self {
             now: START,
@@ -155,6 +158,7 @@ impl World {
             http: BTreeMap::new(),
             numbers: 0,
             notes: Notes::default(),
+            looked: Looked::default(),
             token_ms: TOKEN_MS,
             random,
             bus,
@@ -176,7 +180,7 @@ impl World {
             loud::tell(self.now, || format!("step {:?} {} {}", step.kind, step.who, step.amount));
             self.act(step)?;
             self.settle()?;
-            self.read_notes();
+            self.read_notes()?;
         }
         self.random = Random::new(schedule.seed);
         self.end()?;
@@ -289,6 +293,7 @@ impl World {
                 ),
             );
         } else if self.random.percent(d1_stall) {
+            self.bus.unanswered.set(self.bus.unanswered.get() + 1);
             self.at(gives_up, Event::Answer(waiter, Err(NO_ANSWER.to_owned())));
             if self.random.percent(70) {
                 let late = self.now + self.random.below(2 * D1_DEADLINE_MS);
@@ -313,13 +318,13 @@ impl World {
     fn happen(&mut self, event: Event) -> Result<(), Violation> {
         match event {
             Event::Answer(waiter, result) => self.fill(waiter, result),
-            Event::AskReceipt(human, wish) => self.ask_receipt_now(human, wish),
             Event::ClientLost(id) => self.client_loses(id),
             Event::Connect(id) => self.let_in(id),
             Event::DenoSpools(run) => return self.deno_spools(run),
             Event::DenoStops(run) => return self.deno_stops(run),
             Event::Execute(batch, waiter, fails) => return self.execute(&batch, waiter, fails),
             Event::FaultEnds(kind) => self.end_fault(kind),
+            Event::FlushDue(human, wish) => self.flush_due(human, wish),
             Event::Hibernate => self.hibernate(),
             Event::HttpArrives(id, request) => {
                 let (bus, reply) = (Rc::clone(&self.bus), Rc::clone(&self.bus));

@@ -8,11 +8,12 @@ use yrelay_sim::schedule::Schedule;
 use yrelay_sim::shrink::{outcome, shrink};
 
 /// What finds each bug: the rule that its violation names.
-const RULES: [(Bug, &[&str]); 9] = [
+const RULES: [(Bug, &[&str]); 10] = [
     (Bug::AwarenessRemovalOfOthers, &["W5"]),
     (Bug::CheckpointWithoutEpochCheck, &["D1", "D3", "W8", "W11"]),
     (Bug::ClockReuseAfterSweep, &["F1"]),
     (Bug::CursorMovedByHeartbeat, &["F3"]),
+    (Bug::DeletesTakenForKnown, &["D1", "D3", "W8"]),
     (Bug::DoubleApplyOnRetry, &["R2"]),
     (Bug::LostTailOnFlushFailure, &["D1", "D3", "D5", "W8"]),
     (Bug::ReceiptBeforeCommit, &["W8"]),

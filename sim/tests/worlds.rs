@@ -18,13 +18,17 @@ fn a_hundred_worlds_keep_every_promise() {
         "closed 4401",
         "closed 4409",
         "cycles",
+        "edits",
         "failed flushes",
         "ops done",
         "ops refused",
         "receipts",
         "reloads",
         "resets",
+        "role changes",
         "stops",
+        "struck",
+        "tree requests",
         "wake-ups",
     ] {
         assert!(report.counts.contains_key(what), "no {what} in a hundred worlds: {:?}", report.counts);

@@ -143,6 +143,13 @@ pub fn flush_failed(id: &Value, reason: &str) -> String {
     json!({ "type": "flush_failed", "id": id, "reason": reason }).to_string()
 }
 
+/// The answer to the flush of a connection that may read only. It tells the document's epoch, which others learn
+/// from receipts; 0 while it is not known.
+#[must_use]
+pub fn flush_forbidden(id: &Value, epoch: u64) -> String {
+    json!({ "type": "flush_failed", "id": id, "reason": "forbidden", "epoch": epoch }).to_string()
+}
+
 /// The text frame was not understood or not allowed; the connection stays open.
 #[must_use]
 pub fn error(code: &str, detail: &str) -> String {

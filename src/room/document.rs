@@ -24,6 +24,11 @@ pub(super) struct Document {
     pub(super) joining: Vec<(SessionId, Vec<u8>)>,
     /// Newest stored clock whose content the members have been sent.
     pub(super) clock: u64,
+    /// Newest clock at which storage told what it has: all that members were sent or had saved is in D1
+    /// then, also while `clock` is behind because they lack what others saved in between.
+    pub(super) stored: u64,
+    /// The room woke up and storage has told nothing since: `stored` may be too low.
+    pub(super) is_unsure: bool,
     /// Newest clock that the room has heard of. While it is ahead of `clock`, members lack something.
     pub(super) announced: u64,
     /// What `announced` was when the running pull was asked.
@@ -106,6 +111,12 @@ impl Document {
         if self.members.is_empty() {
             self.tail.urge(now);
         }
+    }
+
+    /// Learns a clock at which storage told what it has.
+    pub(super) fn learn_stored(&mut self, clock: u64) {
+        self.stored = self.stored.max(clock);
+        self.is_unsure = false;
     }
 
     /// Learns the epoch from a read of the document at a clock, and returns the one that was known

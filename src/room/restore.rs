@@ -26,6 +26,7 @@ impl Room {
             {
                 document.members.push(id);
                 document.clock = document.clock.max(attachment.clock);
+                (document.stored, document.is_unsure) = (document.clock, true);
                 document.epoch = document.epoch.max(attachment.epoch);
                 if document.awareness.restore(id, attachment.owned) {
                     stateless.push(id);

@@ -75,6 +75,7 @@ impl Room {
                         document.clock = document.clock.max(stored.clock);
                     }
                     document.announced = document.announced.max(stored.clock);
+                    document.learn_stored(stored.clock);
                     let known = document.learn_epoch(stored.clock, stored.epoch);
                     let epoch = document.epoch;
                     self.attach_epoch(path, known);
@@ -113,6 +114,7 @@ impl Room {
                 Ok(stored) => {
                     document.pull = Pull::Idle;
                     let known = document.learn_epoch(stored.clock, stored.epoch);
+                    document.learn_stored(stored.clock);
                     // Also when it is behind what was announced: a clock that the document no longer
                     // has must not be asked for again and again.
                     document.clock = document.clock.max(stored.clock).max(document.asked);
@@ -120,6 +122,7 @@ impl Room {
                     self.attach_epoch(path, known);
                     self.check_epochs(path, known, epoch, now);
                     self.deliver(path, &stored.updates, now);
+                    self.answer_settled(path, true);
                 }
                 Err(error) if final_close(error).is_some() => {
                     document.pull = Pull::Idle;
@@ -131,6 +134,7 @@ impl Room {
                 Err(_) => {
                     let delay = self.config.backoff(failures);
                     document.pull = Pull::Wanted(now + delay, failures + 1);
+                    self.answer_settled(path, false);
                 }
             }
         }
@@ -156,6 +160,8 @@ impl Room {
     fn on_persisted(&mut self, path: &str, flush: u64, persisted: &Persisted, now: Timestamp) {
         let Some(document) = self.documents.get_mut(path) else { return };
         document.announced = document.announced.max(persisted.clock);
+        document.learn_stored(persisted.clock);
+        let clock = document.stored;
         if !persisted.missed {
             document.clock = document.clock.max(persisted.clock);
         }
@@ -175,11 +181,10 @@ impl Room {
         self.attach_epoch(path, known);
         if let Some((actor, receipts)) = saved {
             self.release(path, through);
-            let clock = persisted.clock;
             self.answer_flush(receipts, |wish| control::receipt(&wish.id, clock, persisted.epoch));
             if !self.config.follows_feed {
-                let kind = ChangeKind::Update;
-                self.announce(&Change { clock, kind, path: path.to_owned(), actor, at: persisted.at });
+                let (clock, kind, path) = (persisted.clock, ChangeKind::Update, path.to_owned());
+                self.announce(&Change { clock, kind, path, actor, at: persisted.at });
             }
             // It was saved into content that has been replaced since: those copies are void as well.
             if is_over {

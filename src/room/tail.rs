@@ -263,6 +263,19 @@ impl Tail {
         false
     }
 
+    /// Registers a wish for a receipt of what is saved already, while its clock is not known.
+    pub(super) fn wait(&mut self, session: SessionId, id: &Value) {
+        self.waiting.push(Waiting { session, id: id.clone(), after: self.saved });
+    }
+
+    /// Takes the wishes that wait for nothing that is to be saved.
+    pub(super) fn take_settled(&mut self) -> Vec<Waiting> {
+        let (settled, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|wish| wish.after <= self.saved);
+        self.waiting = waiting;
+        settled
+    }
+
     /// How many receipts a connection waits for.
     pub(super) fn wishes(&self, session: SessionId) -> usize {
         self.waiting.iter().filter(|waiting| waiting.session == session).count()

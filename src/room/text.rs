@@ -78,7 +78,9 @@ impl Room {
         let Some(session) = self.sessions.get(&id) else { return };
         if !session.info.can_write {
             // Whatever it sent was not kept.
-            return self.send_text(vec![id], control::flush_failed(&wish, "forbidden"));
+            let document = self.documents.get(&session.info.document);
+            let epoch = document.and_then(|document| document.epoch).unwrap_or(0);
+            return self.send_text(vec![id], control::flush_forbidden(&wish, epoch));
         }
         let mut saved = (0, 0);
         if let Some(document) = self.documents.get_mut(&session.info.document) {
@@ -89,10 +91,26 @@ impl Room {
             if !planted(Bug::ReceiptBeforeCommit) && !document.tail.want_receipt(id, &wish, now) {
                 return;
             }
-            saved = (document.clock, document.epoch.unwrap_or(0));
+            if document.is_unsure {
+                // Attachments may be older than the last save: storage tells the clock.
+                document.tail.wait(id, &wish);
+                return document.want_look(now, 0);
+            }
+            saved = (document.stored, document.epoch.unwrap_or(0));
         }
         let (clock, epoch) = saved;
         self.send_text(vec![id], control::receipt(&wish, clock, epoch));
+    }
+
+    /// Answers who waits for nothing but the clock, once storage has told it or did not.
+    pub(super) fn answer_settled(&mut self, path: &str, is_known: bool) {
+        let Some(document) = self.documents.get_mut(path) else { return };
+        let (clock, epoch) = (document.stored, document.epoch.unwrap_or(0));
+        let settled = document.tail.take_settled();
+        self.answer_flush(settled, |wish| match is_known {
+            true => control::receipt(&wish.id, clock, epoch),
+            false => control::flush_failed(&wish.id, "storage_unavailable"),
+        });
     }
 
     fn on_publish(&mut self, id: SessionId, topic: &str, message: serde_json::Map<String, Value>) {

@@ -1,22 +1,16 @@
 //! Is a database whole? `cargo xtask verify` runs it, on a local stack or on an export.
 
-mod content;
-mod fact;
 mod node;
-mod report;
-mod structure;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use fact::Fact;
 use node::Yjs;
-use report::Report;
-use structure::Structure;
-
-/// What stops a run: the cause, and the cure where there is one.
-type Result<T = ()> = std::result::Result<T, String>;
+use verify::fact::Fact;
+use verify::report::Report;
+use verify::structure::Structure;
+use verify::{Result, content};
 
 const USAGE: &str = "\
 cargo xtask verify --data DIR | --file FILE
@@ -85,7 +79,9 @@ fn verify(file: &Path) -> Result<Report> {
     node::read(file, |fact| {
         let updates = structure.check(&fact, &mut report);
         match (&fact, updates) {
-            (Fact::Node(node), Some(updates)) => content::check(node, &updates, &mut yjs, &mut report),
+            (Fact::Node(node), Some(updates)) => {
+                content::check(node, &updates, |request| yjs.fault(request), &mut report)
+            }
             _ => Ok(()),
         }
     })?;

@@ -3,13 +3,16 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::api::op::Op;
+use crate::api::path::NodePath;
 use crate::api::precondition::Precondition;
 use crate::bus::{Ask, Bus, Owner};
-use crate::checks::{COUNTER, Mark, Outcome};
+use crate::checks::{COUNTER, Mark, Outcome, Violation};
 use crate::people::reader::RECORDS;
 use crate::people::replica::Replica;
 use crate::worker::{Call, Request, Response};
 use crate::world::{World, call};
+use serde_json::json;
 
 /// What agents write down of their answers; the ledger takes it over.
 pub type Notes = Rc<RefCell<Vec<Note>>>;
@@ -25,6 +28,38 @@ pub struct Note {
     pub mark: Option<(String, u64)>,
     /// Whether it counted.
     pub counted: bool,
+    /// Whether it edits a document without Yjs.
+    pub is_edit: bool,
+    /// The clocks of the answer, and of the answer to the same request once more.
+    pub clocks: Vec<u64>,
+    /// What the second answer was, if it was not the first.
+    pub other: Option<Response>,
+}
+
+impl Note {
+    /// Of something that was not answered yet.
+    pub fn new(actor: &str) -> Self {
+        Self {
+            actor: actor.to_owned(),
+            outcome: Outcome::Unknown,
+            mark: None,
+            counted: false,
+            is_edit: false,
+            clocks: Vec::new(),
+            other: None,
+        }
+    }
+
+    /// The same for one that puts a mark named after its actor into a document.
+    pub fn marking(actor: &str) -> Self {
+        Self { mark: Some((actor.to_owned(), 0)), ..Self::new(actor) }
+    }
+}
+
+/// The op that writes a record.
+pub fn put_op(path: &str, value: serde_json::Value, precondition: Precondition) -> Option<Op> {
+    let path = NodePath::parse(path).ok()?;
+    Some(Op { path, precondition, action: crate::api::op::OpAction::Put(value) })
 }
 
 impl World {
@@ -32,9 +67,8 @@ impl World {
     pub fn put(&mut self, agent: usize) {
         let actor = self.actor(agent);
         let path = format!("{RECORDS}/{actor}");
-        let put = Call::Put { path, value: r#"{"n":1}"#.to_owned(), precondition: Precondition::None };
-        let note = Note { actor: actor.clone(), outcome: Outcome::Unknown, mark: None, counted: false };
-        self.start(agent, put, note);
+        let put = put_op(&path, json!({ "n": 1 }), Precondition::None);
+        self.start(agent, Call::Ops(put.into_iter().collect()), Note::new(&actor));
     }
 
     /// An agent appends a mark to a document.
@@ -43,8 +77,7 @@ impl World {
         let update = Replica::new(client).write(&actor, 0);
         self.ledger.marks.insert(actor.clone(), Mark { path: path.to_owned(), ..Mark::default() });
         let append = Call::Append { path: path.to_owned(), update, epoch: None, since: None };
-        let mark = Some((actor.clone(), 0));
-        self.start(agent, append, Note { actor, outcome: Outcome::Unknown, mark, counted: false });
+        self.start(agent, append, Note::marking(&actor));
     }
 
     /// An agent replaces a document's content.
@@ -52,10 +85,9 @@ impl World {
         let (actor, client) = (self.actor(agent), 500_000 + self.number());
         let update = Replica::new(client).write(&actor, 0);
         self.ledger.marks.insert(actor.clone(), Mark { path: path.to_owned(), ..Mark::default() });
-        let mark = Some((actor.clone(), 0));
         let replace = Call::Replace { path: path.to_owned(), update };
         self.ledger.count("replaced");
-        self.start(agent, replace, Note { actor, outcome: Outcome::Unknown, mark, counted: false });
+        self.start(agent, replace, Note::marking(&actor));
     }
 
     /// An agent counts a record up: reads it, and writes one more if nobody did meanwhile.
@@ -75,30 +107,45 @@ impl World {
                 404 => (0, Precondition::IfNoneMatch),
                 _ => return,
             };
-            let value = format!(r#"{{"n":{}}}"#, n + 1);
-            let put = Call::Put { path: COUNTER.to_owned(), value, precondition };
-            let note = Note { actor, outcome: Outcome::Unknown, mark: None, counted: true };
-            ask(&bus, put, note, &notes).await;
+            let put = put_op(COUNTER, json!({ "n": n + 1 }), precondition);
+            let note = Note { counted: true, ..Note::new(&actor) };
+            ask(&bus, Call::Ops(put.into_iter().collect()), note, &notes).await;
         };
         self.spawn(Owner::Agent(agent), Box::pin(work));
     }
 
-    fn start(&mut self, _agent: usize, call: Call, note: Note) {
+    /// An agent asks.
+    pub fn start(&mut self, agent: usize, call: Call, note: Note) {
         let (bus, notes) = (Rc::clone(&self.bus), Rc::clone(&self.notes));
         self.ledger.ops.insert(note.actor.clone(), Outcome::Unknown);
         let work = async move { ask(&bus, call, note, &notes).await };
-        self.spawn(Owner::Agent(_agent), Box::pin(work));
+        self.spawn(Owner::Agent(agent), Box::pin(work));
     }
 
     /// A name that no other op has: the log then tells how often it was carried out.
-    fn actor(&mut self, agent: usize) -> String {
+    pub fn actor(&mut self, agent: usize) -> String {
         self.asked[agent] += 1;
         format!("a{agent}.{}", self.asked[agent])
     }
 
     /// Takes over what agents were answered.
-    pub fn read_notes(&mut self) {
-        for Note { actor, outcome, mark, counted } in self.notes.borrow_mut().drain(..) {
+    ///
+    /// # Errors
+    /// R2: a request that was sent once more was answered something else.
+    pub fn read_notes(&mut self) -> Result<(), Violation> {
+        for (actor, precondition) in self.looked.borrow_mut().drain(..) {
+            if let Some(first) = self.ledger.plans.get_mut(&actor).and_then(|plan| plan.first_mut()) {
+                first.precondition = precondition;
+            }
+        }
+        for Note { actor, outcome, mark, counted, is_edit, clocks, other } in
+            self.notes.borrow_mut().drain(..)
+        {
+            if let Some(other) = other {
+                let what = format!("{actor} was answered {clocks:?}, and the same once more {other:?}");
+                return Err(Violation::new("R2", what));
+            }
+            self.ledger.answers.insert(actor.clone(), clocks);
             self.ledger.ops.insert(actor, outcome);
             if let (Some((mark, epoch)), Outcome::Done) = (mark, outcome)
                 && let Some(known) = self.ledger.marks.get_mut(&mark)
@@ -110,31 +157,40 @@ impl World {
                 Outcome::Unknown if counted => self.ledger.increments.1 += 1,
                 _ => {}
             }
+            if is_edit && outcome == Outcome::Done {
+                self.ledger.count("edits");
+            }
             self.ledger.count(match outcome {
                 Outcome::Done => "ops done",
                 Outcome::Refused => "ops refused",
                 Outcome::Unknown => "ops given up",
             });
         }
+        Ok(())
     }
 }
 
 /// Asks under one key until there is an answer that says something, or patience ends.
-async fn ask(bus: &Rc<Bus>, wanted: Call, mut note: Note, notes: &Notes) {
+pub async fn ask(bus: &Rc<Bus>, wanted: Call, mut note: Note, notes: &Notes) {
     let key = Some(format!("key-{}", note.actor));
+    let unanswered = bus.unanswered.get();
     for attempt in 0..ATTEMPTS {
         let request = Request { actor: note.actor.clone(), key: key.clone(), call: wanted.clone() };
         match call(bus, request).await {
-            Some(Response { status: 200 | 201, epoch, .. }) => {
+            Some(Response { status: 200 | 201, epoch, clock, clocks, .. }) => {
                 note.outcome = Outcome::Done;
                 if let Some((_, of)) = &mut note.mark {
                     *of = epoch.unwrap_or(0);
                 }
+                note.clocks = if clocks.is_empty() { vec![clock] } else { clocks };
+                note.other = ask_again(bus, &wanted, &note, key).await;
                 break;
             }
             Some(Response { status: 503, .. }) | None => {
                 bus.ask(|waiter| Ask::Sleep(300 << attempt, waiter)).await;
             }
+            // A try that D1 did not answer may yet be carried out.
+            Some(_) if bus.unanswered.get() > unanswered => break,
             Some(_) => {
                 note.outcome = Outcome::Refused;
                 break;
@@ -142,6 +198,18 @@ async fn ask(bus: &Rc<Bus>, wanted: Call, mut note: Note, notes: &Notes) {
         }
     }
     notes.borrow_mut().push(note);
+}
+
+/// Some send a request once more that was answered: they get the first answer. Returns another one.
+async fn ask_again(bus: &Bus, wanted: &Call, note: &Note, key: Option<String>) -> Option<Response> {
+    if !bus.chance().is_multiple_of(4) {
+        return None;
+    }
+    let request = Request { actor: note.actor.clone(), key, call: wanted.clone() };
+    let answer = call(bus, request).await.filter(|answer| answer.status != 503)?;
+    let clocks = if answer.clocks.is_empty() { vec![answer.clock] } else { answer.clocks.clone() };
+    let is_same = answer.status == 200 && clocks == note.clocks;
+    (!is_same).then_some(answer)
 }
 
 fn count_of(found: &Response) -> u64 {

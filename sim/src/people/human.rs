@@ -2,9 +2,10 @@
 
 use crate::checks::{DOCUMENTS, Mark, Violation};
 use crate::network::{Connection, ConnectionId, Data, End, Relay};
-use crate::people::replica::Replica;
+use crate::people::access::Access;
+use crate::people::receipts::Receipts;
+use crate::people::replica::{LETTERS, Replica};
 use crate::people::walker::{self, Config, Effect, Input, Phase, State};
-use crate::protocol::Timestamp;
 use crate::protocol::awareness::{self, AwarenessEntry};
 use crate::protocol::message::{self, Message, decode_frame};
 use crate::random::Random;
@@ -23,23 +24,24 @@ pub struct Human {
     pub epoch: Option<u64>,
     /// What was written into this copy, in order.
     pub marks: Vec<String>,
-    /// The flush that waits for its answer, and how many marks it covers.
-    pub asked: Option<(u64, usize)>,
+    /// What is known to be saved.
+    pub receipts: Receipts,
     /// The connection in use.
     pub connection: Option<ConnectionId>,
     /// Both sides have everything.
     pub synced: bool,
-    /// The newest wish for a receipt, and its number.
-    pub receipt_wish: u64,
-    pub(super) flushes: u64,
+    /// What the person may do.
+    pub access: Access,
     relays: Vec<Relay>,
     config: Config,
     /// The newest delay of the walker, and of its probe.
     wish: u64,
     probe_wish: u64,
     answered: bool,
+    /// Something waited for what was missing when the connection began: yrs leaves that out of its step 2,
+    /// where Yjs sends it.
+    pub(super) held_back: bool,
     received: bool,
-    token_ends: Timestamp,
     client: u64,
     awareness_clock: u32,
     written: u64,
@@ -47,7 +49,7 @@ pub struct Human {
 
 impl Human {
     /// A person with a document and a list of relays, maybe pinned to one (S2).
-    pub fn draw(index: usize, random: &mut Random) -> Self {
+    pub fn draw(index: usize, seed: u64, random: &mut Random) -> Self {
         let pinned = random.pick(&[None, None, None, Some(0), Some(1)]);
         let config = Config { probe_ms: PROBE_MS, ..Config::new(2, pinned) };
         let client = 1_000 * (index as u64 + 1);
@@ -57,18 +59,17 @@ impl Human {
             walker: walker::initial(&config),
             epoch: None,
             marks: Vec::new(),
-            asked: None,
+            receipts: Receipts::new(),
             connection: None,
             synced: false,
-            receipt_wish: 0,
-            flushes: 0,
+            access: Access::draw(index, seed),
             relays: vec![Relay::Cloudflare, Relay::Deno],
             config,
             wish: 0,
             probe_wish: 0,
             answered: false,
+            held_back: false,
             received: false,
-            token_ends: 0,
             client,
             awareness_clock: 0,
             written: 0,
@@ -125,7 +126,7 @@ impl World {
                 person.probe_wish = wish;
                 self.at(now + after as u64, Event::Probe(human, wish));
             }
-            Effect::RefreshToken(_) => person.token_ends = 0,
+            Effect::RefreshToken(_) => person.access.forget_token(),
             Effect::Stop(why) => {
                 self.ledger.count("stops");
                 if why == "epoch_changed" {
@@ -159,38 +160,33 @@ impl World {
         let at = self.now + self.delay();
         let now = self.now;
         let person = &mut self.humans[human];
-        if person.token_ends <= now {
-            person.token_ends = now + lasts;
+        if !person.access.fetch_token(now, lasts) && person.walker.phase == Phase::Connecting {
+            return self.walk(human, walker::Event::TokenFailed(true));
         }
         let info = SessionInfo {
             sub: format!("h{human}"),
             kind: SessionKind::Client,
-            can_write: true,
-            expires_at: person.token_ends,
+            can_write: person.access.token_writes(),
+            expires_at: person.access.token_ends(),
             document: person.path.to_owned(),
             epoch: person.epoch,
         };
         person.connection = Some(id);
-        (person.synced, person.asked) = (false, None);
+        (person.synced, person.held_back) = (false, person.replica.has_hole());
         let connection = Connection::new(person.relays[entry], End::Human(human), info);
-        if person.epoch.is_none() {
-            // A copy that does not know its epoch is merged into any (W11).
-            for mark in person.replica.marks() {
-                if let Some(known) = self.ledger.marks.get_mut(&mark) {
-                    known.stray = true;
-                }
-            }
-        }
+        self.receipts_ended(human);
+        self.note_copy(human);
         self.connections.insert(id, connection);
         self.at(at, Event::Connect(id));
     }
 
     fn hang_up(&mut self, human: usize) {
         let person = &mut self.humans[human];
-        (person.synced, person.asked) = (false, None);
+        person.synced = false;
         if let Some(id) = person.connection.take() {
             self.close_by_client(id);
         }
+        self.receipts_ended(human);
     }
 
     /// The upgrade was answered.
@@ -221,8 +217,9 @@ impl World {
             return;
         }
         person.connection = None;
-        (person.synced, person.asked) = (false, None);
+        person.synced = false;
         let is_adopted = matches!(person.walker.phase, Phase::Synced(_));
+        self.receipts_ended(human);
         let event = match was_open || is_adopted {
             true => walker::Event::Closed { code: if was_open { code } else { 1006 }, offline: false },
             false => walker::Event::Failed("close_before_open"),
@@ -261,6 +258,7 @@ impl World {
             Message::SyncStep1(vector) => {
                 let Some(lacking) = person.replica.lacking(vector) else { return };
                 person.answered = true;
+                person.held_back |= person.replica.has_hole();
                 self.send_to_relay(id, Data::Binary(message::sync_step_2(&lacking)));
                 self.check_synced(human);
             }
@@ -290,7 +288,7 @@ impl World {
         }
         person.synced = true;
         self.walk(human, walker::Event::Synced);
-        self.ask_receipt(human, 2_500);
+        self.receipts_synced(human);
     }
 
     /// Tells awareness.
@@ -308,12 +306,18 @@ impl World {
 
     /// Writes something.
     pub fn edit(&mut self, human: usize, place: u64) {
+        let now = self.now;
         let person = &mut self.humans[human];
         person.written += 1;
         let mark = format!("h{human}.{}", person.written);
         let update = person.replica.write(&mark, place);
         person.marks.push(mark.clone());
-        let known = Mark { path: person.path.to_owned(), epoch: person.epoch, ..Mark::default() };
+        let known = Mark {
+            path: person.path.to_owned(),
+            epoch: person.epoch,
+            forbidden: !person.access.may_write(now),
+            ..Mark::default()
+        };
         self.ledger.marks.insert(mark, known);
         self.send_update(human, &update);
     }
@@ -321,18 +325,40 @@ impl World {
     /// Removes something, whoever wrote it.
     pub fn erase(&mut self, human: usize, place: u64) {
         let Some((mark, update)) = self.humans[human].replica.erase(place) else { return };
+        let may_write = self.humans[human].access.may_write(self.now);
         if let Some(known) = self.ledger.marks.get_mut(&mark) {
-            known.erased = true;
+            known.erased |= may_write;
+            known.hidden |= !may_write;
         }
         self.send_update(human, &update);
     }
 
+    /// Types letters.
+    pub fn type_letters(&mut self, human: usize, place: u64) {
+        let letters: String = (0..=self.random.index(4))
+            .map(|_| char::from(LETTERS[self.random.index(LETTERS.len())]))
+            .collect();
+        let update = self.humans[human].replica.type_letters(&letters, place);
+        self.send_update(human, &update);
+    }
+
+    /// Deletes letters, whoever typed them.
+    pub fn strike(&mut self, human: usize, place: u64) {
+        let most = 1 + self.random.index(6);
+        if let Some(update) = self.humans[human].replica.strike(place, most) {
+            self.ledger.count("struck");
+            self.send_update(human, &update);
+        }
+    }
+
     fn send_update(&mut self, human: usize, update: &[u8]) {
-        let person = &self.humans[human];
+        let now = self.now;
+        let person = &mut self.humans[human];
+        person.access.note_edit(now);
         if let Some(id) = person.connection.filter(|_| person.answered) {
             self.send_to_relay(id, Data::Binary(message::update(update)));
-            self.ask_receipt(human, 2_500);
         }
+        self.note_edit(human);
     }
 
     /// The document was replaced: a new copy, without what the old one had (W11).
@@ -345,6 +371,8 @@ impl World {
         person.replica = Replica::new(person.client);
         person.epoch = epoch;
         person.marks.clear();
+        person.receipts = Receipts::new();
+        person.access.begin_copy();
         person.awareness_clock = 0;
         self.ledger.count("reloads");
         self.walk(human, walker::Event::Restart);

@@ -2,6 +2,7 @@
 //! `src/edge/room_object.rs`.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::bus::{Bus, Owner};
@@ -12,7 +13,7 @@ use crate::edge::room_object::Shell;
 use crate::network::{ConnectionId, Data, MAX_QUEUED_BYTES, Relay};
 use crate::protocol::Timestamp;
 use crate::protocol::change::Change;
-use crate::room::{Attachment, Room, RoomConfig};
+use crate::room::{Attachment, Room, RoomConfig, SessionId};
 use crate::world::{Event, World};
 
 /// The object of the workspace.
@@ -142,12 +143,29 @@ impl World {
             let Some(attachment) = connection.attachment.as_deref().and_then(Attachment::decode) else {
                 continue;
             };
-            // After a reset some claims may be two seconds old: awareness is not durable.
-            connection.announced = attachment.owned.iter().map(|entry| (entry.client, 0)).collect();
+            connection.announced.clear();
             attachments.push(attachment);
         }
+        self.note_claims(&attachments);
         let core = Room::restore(config(), attachments, clock::now());
         self.cloudflare.shell = Shell::new(WORKSPACE, Some(Db::new(Rc::clone(&self.bus))), core);
+    }
+
+    /// Who has told of which awareness id. After a reset some claims are two seconds old, since awareness is
+    /// not durable: of two for one id the newer counts.
+    fn note_claims(&mut self, attachments: &[Attachment]) {
+        let mut newest: BTreeMap<u64, (u32, SessionId)> = BTreeMap::new();
+        for attachment in attachments {
+            for entry in &attachment.owned {
+                let claim = newest.entry(entry.client).or_default();
+                *claim = (*claim).max((entry.clock, attachment.id));
+            }
+        }
+        let here = self.connections.values_mut().filter(|connection| connection.relay == Relay::Cloudflare);
+        for connection in here {
+            let own = newest.iter().filter(|(_, (_, session))| connection.session == Some(*session));
+            connection.announced.extend(own.map(|(client, _)| (*client, 0)));
+        }
     }
 
     /// Closes a connection from the relay's side, without the room.

@@ -184,3 +184,48 @@ fn w11_a_flush_that_was_saved_before_a_replacement_voids_the_copies_it_came_from
     sim.drain(None);
     assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
 }
+
+#[test]
+fn w8_a_receipt_names_a_clock_at_which_all_of_it_is_stored() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    // Saved at clock 2; clock 1 is another relay's, and ann does not have it yet.
+    sim.storage.silent = true;
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.advance(2_000);
+    let saved = Persisted { clock: 2, epoch: 1, at: sim.now, missed: true };
+    sim.room.handle_persisted("doc", 1 << 32 | 1, Ok(saved), sim.now);
+    sim.drain(None);
+    sim.text(a, &super::sim::flush(1));
+    let told = sim.take(a).text;
+    assert_eq!(told.last().map(|told| &told["clock"]), Some(&2.into()), "{told:?}");
+}
+
+#[test]
+fn w8_a_room_that_woke_up_asks_at_which_clock_it_was_saved() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    let _ = sim.take(a);
+    sim.hibernate();
+    // What it had attached may be two seconds older than the last save, which may be another relay's.
+    let _ = sim.storage.append("doc", &typed(7, 0));
+    sim.text(a, &super::sim::flush(1));
+    let told = sim.take(a).text;
+    assert_eq!(told.last().map(|told| &told["clock"]), Some(&1.into()), "{told:?}");
+    sim.hibernate();
+    sim.storage.error = Some(StoreError::Unavailable);
+    sim.text(a, &super::sim::flush(2));
+    assert_eq!(sim.take(a).text[0]["reason"], "storage_unavailable");
+}
+
+#[test]
+fn w11_who_may_only_read_learns_the_epoch_and_so_can_state_it() {
+    let mut sim = Sim::new();
+    sim.storage.epoch = sim.storage.append("doc", &typed(7, 0)).clock;
+    let viewer = sim.open(SessionInfo { can_write: false, ..Sim::info("vera") });
+    sim.frame(viewer, &message::sync_step_1(&[0]));
+    let _ = sim.take(viewer);
+    sim.text(viewer, &super::sim::flush(1));
+    let told = sim.take(viewer).text;
+    assert_eq!((&told[0]["reason"], &told[0]["epoch"]), (&"forbidden".into(), &1.into()));
+}

@@ -849,7 +849,10 @@ fn w8_a_read_only_connection_gets_no_receipt() {
     let viewer = sim.open(SessionInfo { can_write: false, ..Sim::info("eve") });
     sim.frame(viewer, &message::update(&typed(1, 0)));
     sim.text(viewer, &flush(1));
-    assert_eq!(sim.take(viewer).text, [json!({ "type": "flush_failed", "id": 1, "reason": "forbidden" })]);
+    assert_eq!(
+        sim.take(viewer).text,
+        [json!({ "type": "flush_failed", "id": 1, "reason": "forbidden", "epoch": 0 })]
+    );
 }
 
 #[test]
