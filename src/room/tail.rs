@@ -226,10 +226,7 @@ impl Tail {
             self.unkept.clear();
             self.unkept_writer = Writer::Nobody;
         }
-        let (due, waiting) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|w| w.after <= self.saved);
-        self.waiting = waiting;
-        Some((flight.actor, due))
+        Some((flight.actor, self.take_settled()))
     }
 
     /// A flush failed: everything stays, and who waited is told. `true` when it was the running one.

@@ -59,7 +59,7 @@ pub const NO_ANSWER: &str = "D1 did not answer in time";
 /// Parts of messages: D1 has no codes. First the rules of the schema; then what passes, which is what
 /// Cloudflare lists under "Debug D1" less what the application has to change. An overload passes although
 /// another try adds to it: there are three at most, with a wait between them.
-const MEANINGS: [(&str, Meaning); 19] = [
+const MEANINGS: [(&str, Meaning); 16] = [
     ("UNIQUE constraint failed: change_log.workspace, change_log.op_key", Meaning::Duplicate),
     ("UNIQUE constraint failed: workspaces.create_key", Meaning::Duplicate),
     ("NOT NULL constraint failed: change_log.kind", Meaning::NoWorkspace),
@@ -70,20 +70,18 @@ const MEANINGS: [(&str, Meaning); 19] = [
     // Another connection to the same database.
     ("SQLITE_BUSY", Meaning::Passes),
     // Too many requests queued, or queued for too long.
-    ("D1 DB is overloaded", Meaning::Passes),
-    // Starting up, inside of the storage, or a storage operation over its time.
-    ("caused object to be reset", Meaning::Passes),
-    // Over its memory or CPU time, by this batch or by another that ran beside it.
-    ("and was reset", Meaning::Passes),
-    ("reset because its code was updated", Meaning::Passes),
+    ("overloaded", Meaning::Passes),
+    // While it started up, inside of its storage, for new code, or over its memory or time, by this batch or by
+    // another that ran beside it.
+    ("reset", Meaning::Passes),
     ("Network connection lost", Meaning::Passes),
-    ("Replica disconnected from primary", Meaning::Passes),
-    ("due to transient issue on remote node", Meaning::Passes),
-    ("client disconnected", Meaning::Passes),
+    // A replica from its primary, or the client.
+    ("disconnected", Meaning::Passes),
+    ("transient issue", Meaning::Passes),
     // The platform's own, with a reference in place of a cause.
     ("internal error", Meaning::Passes),
     // Something in front of the database answered, with a page.
-    ("Failed to parse body as JSON", Meaning::Passes),
+    ("parse body as JSON", Meaning::Passes),
     // Ends by itself.
     ("long-running export", Meaning::Passes),
 ];
