@@ -132,7 +132,7 @@ export function browserEnvironment(): PageEnvironment {
 
 /** A change after which it is worth looking again: somebody is at the page, or the network is there. */
 export function isReturn(change: Surroundings): boolean {
-  return ["focus", "online", "restored", "visible"].includes(change);
+  return change === "focus" || change === "online" || change === "restored" || change === "visible";
 }
 
 /** A part of its own, so that only pages that connect to each other carry it. */

@@ -74,8 +74,8 @@ export class Presence extends Emitter<PresenceEvents> {
     if (this.#isActive) return;
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
-      if (change === "hidden") this.#rest();
-      else if (isReturn(change)) this.#refresh(FOCUS_FRESH_MS);
+      if (isReturn(change)) this.#refresh(FOCUS_FRESH_MS);
+      else this.#rest();
     });
     if (this.#state !== null) this.#refresh(0);
   }
