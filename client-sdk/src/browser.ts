@@ -20,8 +20,8 @@ export interface TabStorage {
   removeItem(key: string): void;
 }
 
-/** `stored`, `restored`: the page went into the back/forward cache, and came out of it. */
-export type Surroundings = "focus" | "hidden" | "offline" | "online" | "restored" | "stored" | "visible";
+/** `closing`: the page is left for good. `stored`, `restored`: it went into the back/forward cache, and came out of it. */
+export type Surroundings = "closing" | "focus" | "hidden" | "offline" | "online" | "restored" | "stored" | "visible";
 
 export interface Environment {
   readonly WebSocket: new (url: string, protocols: string[]) => WebSocketLike;
@@ -130,6 +130,11 @@ export function browserEnvironment(): PageEnvironment {
   };
 }
 
+/** A change after which it is worth looking again: somebody is at the page, or the network is there. */
+export function isReturn(change: Surroundings): boolean {
+  return change === "focus" || change === "online" || change === "restored" || change === "visible";
+}
+
 /** A part of its own, so that only pages that connect to each other carry it. */
 export function peerEnvironment(): PeerEnvironment {
   return {
@@ -142,7 +147,7 @@ function watchPage(page: Document, listener: (change: Surroundings) => void): ()
   const ending = new AbortController();
   const { signal } = ending;
   for (const type of ["online", "offline", "focus"] as const) globalThis.addEventListener(type, () => listener(type), { signal });
-  globalThis.addEventListener("pagehide", ({ persisted }) => persisted && listener("stored"), { signal });
+  globalThis.addEventListener("pagehide", ({ persisted }) => listener(persisted ? "stored" : "closing"), { signal });
   globalThis.addEventListener("pageshow", ({ persisted }) => persisted && listener("restored"), { signal });
   page.addEventListener("visibilitychange", () => listener(page.visibilityState === "hidden" ? "hidden" : "visible"), { signal });
   return () => ending.abort();

@@ -97,8 +97,8 @@ export class RelaySocket {
     this.#state = initialState(this.#config);
     this.#tokens = options.getToken ? new TokenSource(options.getToken, this.#environment) : null;
     this.#unwatch = this.#environment.watch((change) => {
-      // A window beside another one was in sight all the time.
-      if (change === "focus") return;
+      // A window beside another one was in sight all the time; and a page that closes takes its socket along.
+      if (change === "closing" || change === "focus") return;
       if (change === "stored") return this.#store();
       if (change === "restored") return this.#restore();
       if (change === "offline") return this.#handle({ kind: "offline" });

@@ -289,6 +289,22 @@ describe("a page alone", () => {
     await until(() => api.records.get("s") === 2, "it is written");
     await client.close();
   });
+
+  test("a page that closes leaves no row behind, and sends what waits", async () => {
+    const { client, page } = open(new FakeBrowser());
+    client.openDoc("d");
+    await until(() => api.people.size === 1, "it is here");
+    await settled();
+    void client.applyOp({ op: "put", path: "s", value: 2 });
+    // As a browser does it: what waits goes out with the second.
+    page.change("closing");
+    page.change("hidden");
+    await until(() => api.people.size === 0, "the row is gone");
+    await until(() => api.records.get("s") === 2, "it is written");
+    await settled();
+    assert.equal(api.people.size, 0);
+    await client.close();
+  });
 });
 
 describe("tabs of one browser", () => {

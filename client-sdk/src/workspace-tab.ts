@@ -86,6 +86,8 @@ export class WorkspaceTab extends StatusEmitter<WorkspaceEvents> implements Docu
     this.#presence.on("change", (list) => this.#deliverPresence(list));
     this.#unwatch = environment.watch((change) => {
       if (change === "hidden") this.ops.hide();
+      // Others would see somebody for minutes who is gone.
+      if (change === "closing") this.#presence.close();
       if (change === "stored") this.#store();
       if (change === "restored") this.#restore();
       if (change === "visible" || change === "online") this.#wake();

@@ -85,6 +85,7 @@ describe("trouble", { skip: missingChromium(), concurrency: 3, timeout: 170_000 
     await first.addJob("closed over");
     await first.type("typed and gone");
     await first.page.close();
+    await scene.empty();
     const next = await heron.open();
     await equal([next], (note) => note === "typed and gone", "the next page has it");
     await next.saved();

@@ -39,8 +39,9 @@ cargo xtask <command>
       --host H          a loopback address, 127.0.0.1
       --ready-file F    written as JSON once everything is up, removed at the end
   token               print an API token for a stack that `dev` started
-      --data DIR        its data folder, .yrelay
       --workspace W --sub S --kind human|agent|service --role owner|editor|viewer
+                        required, all four; the workspace of `dev` is demo
+      --data DIR        its data folder, .yrelay
       --ttl SECONDS     600
   test [--quick]      everything that CI runs; --quick only what needs no WASM build. Without Python
                       3.11 the requests made from the OpenAPI document are skipped, unless CI is set

@@ -165,8 +165,8 @@ export class Api {
 }
 
 function unanswered({ id, init }: ApiRequest, cause: unknown): Failure {
-  const hint = init.method === "GET" ? "" : " It may or may not have happened; under the same `idempotencyKey` it is safe to repeat.";
-  return { error: new UnreachableError(`${id}: no answer from the API.${hint}`, null, cause), passes: true, retryAfterMs: null };
+  const hint = init.method === "GET" ? "" : " It may have happened; repeat it with the same idempotency key.";
+  return { error: new UnreachableError(`${id}: no answer from the API (or ALLOWED_ORIGINS lacks this origin).${hint}`, null, cause), passes: true, retryAfterMs: null };
 }
 
 function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {

@@ -5,6 +5,7 @@ import type * as Y from "yjs";
 import type { Api } from "../api/api.ts";
 import { unlessAborted } from "../api/deadline.ts";
 import type { FeedItem } from "../api/types.ts";
+import { isReturn } from "../browser.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { ConnectionPolicy } from "../connection-policy.ts";
 import { StatusEmitter } from "../emitter.ts";
@@ -96,9 +97,7 @@ export class DocumentKeeper extends StatusEmitter<Events> {
       ops.on("superseded", ({ surface }) => surface === this.#surface && this.#compare()),
       ops.on("change", () => this.#tell()),
       presence.on("change", () => this.evaluate()),
-      environment.watch((change) => {
-        if (change !== "hidden" && change !== "offline" && change !== "stored") this.evaluate();
-      }),
+      environment.watch((change) => isReturn(change) && this.evaluate()),
     ];
   }
 

@@ -4,6 +4,7 @@ import { jsonOf } from "../api/api.ts";
 import type { Api } from "../api/api.ts";
 import * as operations from "../api/operations.ts";
 import type { Change, PresenceList } from "../api/types.ts";
+import { isReturn } from "../browser.ts";
 import type { PageEnvironment } from "../browser.ts";
 import { Emitter } from "../emitter.ts";
 import { Timer } from "../timer.ts";
@@ -73,8 +74,8 @@ export class Presence extends Emitter<PresenceEvents> {
     if (this.#isActive) return;
     this.#isActive = true;
     this.#unwatch = this.#options.environment.watch((change) => {
-      if (change === "hidden") this.#rest();
-      else if (change !== "offline" && change !== "stored") this.#refresh(FOCUS_FRESH_MS);
+      if (isReturn(change)) this.#refresh(FOCUS_FRESH_MS);
+      else this.#rest();
     });
     if (this.#state !== null) this.#refresh(0);
   }

@@ -1,7 +1,7 @@
 // A node as it is stored, read anew at each change of it. Knows nothing of React.
 import { ProblemError, UnreachableError } from "../api/problem.ts";
 import type { FeedItem, Node } from "../api/types.ts";
-import { browserEnvironment } from "../browser.ts";
+import { browserEnvironment, isReturn } from "../browser.ts";
 import { changesOf } from "../feed/change-filter.ts";
 import type { WorkspaceClient } from "../workspace-client.ts";
 import type { Entry } from "./shared-entries.ts";
@@ -42,7 +42,7 @@ export class NodeEntry implements Entry<NodeView> {
       this.#client.on("change", (item: FeedItem) => (item.kind === "reset" || isAboutIt(item) ? this.reload() : retry())),
       // Any sign that the API may be reached again, or that the user has signed in.
       this.#client.on("status", ({ needsSignIn }) => !needsSignIn && retry()),
-      browserEnvironment().watch((change) => change !== "hidden" && change !== "offline" && change !== "stored" && retry()),
+      browserEnvironment().watch((change) => isReturn(change) && retry()),
     );
     this.reload();
   }

@@ -75,6 +75,11 @@ class Scene {
     return until(async () => (await this.workspace.text(NOTE, "content")) === text, `"${text.slice(0, 40)}" in the database`);
   }
 
+  /** Nobody is here any more: a row that was left behind counts for minutes. */
+  empty() {
+    return until(async () => (await this.workspace.rest("GET", "/presence")).json?.presence?.length === 0, "nobody is here");
+  }
+
   /** Ends everybody's pages; fails if one of them had an error that it should not have. */
   async end() {
     await Promise.all(this.#people.map((person) => person.context.close()));
