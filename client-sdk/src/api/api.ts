@@ -166,7 +166,7 @@ export class Api {
 
 function unanswered({ id, init }: ApiRequest, cause: unknown): Failure {
   const hint = init.method === "GET" ? "" : " It may have happened; repeat it with the same idempotency key.";
-  return { error: new UnreachableError(`${id}: no answer from the API (or ALLOWED_ORIGINS lacks this origin).${hint}`, null, cause), passes: true, retryAfterMs: null };
+  return { error: new UnreachableError(`${id}: no answer from the API (or this origin is not allowed).${hint}`, null, cause), passes: true, retryAfterMs: null };
 }
 
 function answerOf(status: number, headers: Headers, bytes: Uint8Array): Answer {

@@ -46,6 +46,6 @@ test("C.65 a write gets to the sender by the coalescer's word, after its pause",
   assert.deepEqual(sent, []);
   outbox.add(ENTRY.surface, { ...WRITE, value: 2 });
   coalescer.handleAdd(ENTRY.surface, 100);
-  run(600);
+  run(1_100);
   assert.deepEqual(sent, [{ ...ENTRY, write: { ...WRITE, value: 2 } }]);
 });

@@ -13,6 +13,7 @@ export type Coalesced<T> = T & { readonly [COALESCED]: true };
 
 /** Times in ms. */
 export interface CoalescerTimes {
+  /** The pause after which something alone is written; when more than one waits, it is twice as long. */
   readonly idleMs: number;
   readonly maxAgeMs: number;
 }
@@ -46,7 +47,7 @@ export class Coalescer {
   constructor(times: CoalescerTimes = COALESCER_TIMES) {
     const { idleMs, maxAgeMs } = times;
     if (!(idleMs >= MIN_IDLE_MS && idleMs <= MAX_IDLE_MS)) throw new RangeError(`idleMs is ${idleMs}; give ${MIN_IDLE_MS} to ${MAX_IDLE_MS}`);
-    if (!(maxAgeMs >= idleMs && Number.isFinite(maxAgeMs))) throw new RangeError(`maxAgeMs is ${maxAgeMs}; give at least idleMs, ${idleMs}`);
+    if (!(maxAgeMs >= idleMs && Number.isFinite(maxAgeMs))) throw new RangeError(`maxAgeMs is ${maxAgeMs}; give ${idleMs} or more`);
     this.#times = times;
   }
 
@@ -114,7 +115,9 @@ export class Coalescer {
     waiting.last = Math.min(waiting.last, now);
     waiting.first = Math.min(waiting.first, now);
     if (pause !== null) pause.from = Math.min(pause.from, now);
-    const due = isUrgent ? now : Math.min(waiting.last + this.#times.idleMs, waiting.first + this.#times.maxAgeMs);
+    // Who goes on typing pauses between words, and longer than between letters.
+    const pauses = waiting.last > waiting.first ? 2 : 1;
+    const due = isUrgent ? now : Math.min(waiting.last + this.#times.idleMs * pauses, waiting.first + this.#times.maxAgeMs);
     return pause === null ? due : Math.max(due, pause.from + pause.ms);
   }
 }
