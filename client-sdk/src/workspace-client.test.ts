@@ -215,6 +215,36 @@ describe("a page alone", () => {
     assert.equal(api.people.get("ann")?.size, 1);
   });
 
+  test("W08 a duplicated tab, with the same storage, is another Yjs client; what both write while the API is away is all there", async () => {
+    const browser = new FakeBrowser();
+    const openCopy = (stored: Iterable<[string, string]>) => {
+      const storage = new Map(stored);
+      const tabStorage = () => ({ getItem: (key: string) => storage.get(key) ?? null, setItem: (key: string, value: string) => void storage.set(key, value), removeItem: (key: string) => void storage.delete(key) });
+      const page = fakePage(clock, { ...browser.tab().members(clock), fetch: api.fetch, indexedDB: () => factory, tabStorage });
+      const client = new WorkspaceClient({ api: "http://127.0.0.1:1", workspace: `w${made}`, account: "ann", token: () => MiniApi.token("ann"), environment: page });
+      return { client, page, storage, document: client.openDoc("d") };
+    };
+    const first = openCopy([]);
+    text(first.document).insert(0, "before ");
+    await first.document.flush();
+    assert.ok(first.storage.size > 0, "the tab keeps something that a duplicate copies");
+    const copy = openCopy(first.storage);
+    const both = [first, copy];
+    await until(() => text(copy.document).toString() === "before ", "the copy has the document");
+    assert.notEqual(first.document.doc.clientID, copy.document.doc.clientID);
+    for (const { document } of both) assert.equal(document.awareness.clientID, document.doc.clientID);
+
+    api.fault = "before";
+    for (const [n, { document }] of both.entries()) text(document).insert(0, `${n} `);
+    await clock.advance(2_000);
+    api.fault = null;
+    for (const { page } of both) page.change("online");
+    for (const { document } of both) await document.flush();
+    await until(() => both.every(({ document }) => text(document).toString() === api.text("d")), "both have what is stored");
+    assert.deepEqual(api.text("d").split(" ").toSorted(), ["", "0", "1", "before"]);
+    for (const { client } of both) await client.close();
+  });
+
   test("B04 without a database everything works, and the status says so", async () => {
     const { client, page } = open(new FakeBrowser(), { factory: null });
     const document = client.openDoc("d");
