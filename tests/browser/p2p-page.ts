@@ -9,6 +9,8 @@ interface Start extends Pick<WorkspaceClientOptions, "api" | "relays" | "workspa
   readonly p2p: boolean;
   readonly apiToken: string;
   readonly path: string;
+  /** False: only through a TURN server, of which there is none, as in a network that lets no UDP through. */
+  readonly hasRoute?: boolean;
 }
 
 let client: WorkspaceClient;
@@ -18,13 +20,13 @@ let peerUpdates = 0;
 const connections: RTCPeerConnection[] = [];
 
 const page = {
-  start({ apiToken, p2p, path, ...options }: Start): void {
+  start({ apiToken, p2p, path, hasRoute = true, ...options }: Start): void {
     const real = browserEnvironment();
     const environment = {
       ...real,
       connectPeer(configuration: RTCConfiguration) {
         if (isBlocked) throw new Error("no WebRTC");
-        const connection = new RTCPeerConnection(configuration);
+        const connection = new RTCPeerConnection({ ...configuration, iceTransportPolicy: hasRoute ? "all" : "relay" });
         connections.push(connection);
         return connection as unknown as ReturnType<typeof real.connectPeer>;
       },
@@ -32,7 +34,7 @@ const page = {
     client = new WorkspaceClient({ ...options, ...(p2p && { p2p: webRtc() }), token: () => apiToken, environment });
     document = client.openDoc(path);
     document.doc.on("update", (_update, origin) => {
-      if (origin instanceof SyncSession && origin.label === "peer") peerUpdates += 1;
+      if (origin instanceof SyncSession && document.status.connection === "peer") peerUpdates += 1;
     });
   },
   status: () => document.status,
@@ -44,6 +46,15 @@ const page = {
   others: () => client.presence.otherHumans,
   /** Updates of the document that came by a direct connection. */
   peerUpdates: () => peerUpdates,
+  /** What the direct connections sent, with all that their protocols add: a TURN server would forward it. */
+  async peerBytes(): Promise<number> {
+    let bytes = 0;
+    for (const connection of connections) {
+      if (connection.connectionState !== "connected") continue;
+      for (const report of (await connection.getStats()).values()) if (report.type === "transport") bytes += report.bytesSent;
+    }
+    return bytes;
+  },
   look: () => client.presence.refresh(),
   flush: () => document.flush(),
   /** Ends the direct connections; no others can be made until `unblock`. */

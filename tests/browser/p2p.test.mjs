@@ -28,9 +28,9 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
   });
 
   /** Two people in one document, who know of each other. */
-  async function together({ url = relay.url } = {}) {
+  async function together({ url = relay.url, hasRoute = true } = {}) {
     const workspace = await relay.workspace();
-    const options = { api: relay.api, workspace: workspace.id, path: "notes/a", p2p: true, relays: [{ label: "cf", url }] };
+    const options = { api: relay.api, workspace: workspace.id, path: "notes/a", p2p: true, hasRoute, relays: [{ label: "cf", url }] };
     const person = (sub, role = "editor") => openPage(browser, pages.origin, { ...options, apiToken: workspace.apiToken({ sub, role }) });
     const ann = await person("ann");
     await until(async () => (await ann.call("status")).isLoaded, "it is loaded", PATIENCE);
@@ -72,11 +72,12 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     await close();
   });
 
-  test("C.64 each keystroke goes by WebRTC, and the database is written to when a pause comes", async () => {
+  test("C.64 each keystroke goes by WebRTC, and the database is written to when a pause comes", async (t) => {
     const { ann, bob, arePeers, workspace, close } = await together();
     await until(arePeers, "they are connected", PATIENCE);
     const writes = async () => (await workspace.rest("GET", "/changes?limit=1000")).json.changes.length;
     const before = await writes();
+    const sent = await ann.call("peerBytes");
     const begun = performance.now();
     for (let n = 0; n < KEYSTROKES; n += 1) await ann.call("insert", 0, "k");
     await ann.call("flush");
@@ -84,6 +85,9 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     const made = (await writes()) - before;
     await until(async () => (await bob.call("text")).length === KEYSTROKES + 1, "Bob has all", PATIENCE);
     assert.equal(await bob.call("peerUpdates"), KEYSTROKES, "updates that came from a peer");
+    const perKeystroke = ((await ann.call("peerBytes")) - sent) / KEYSTROKES;
+    t.diagnostic(`C.70: ${perKeystroke.toFixed(0)} bytes from browser to browser for a keystroke`);
+    assert.ok(perKeystroke > 0);
     assert.ok(made >= 1 && made <= limit, `${made} writes, at most ${limit}`);
     await close();
   });
@@ -96,6 +100,17 @@ describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () =
     await bob.call("insert", 0, "b");
     await same(both, "ba!");
     assert.deepEqual(both.map(({ frames }) => frames.binary + frames.text), [0, 0]);
+    await close();
+  });
+
+  test("C.70 where no browser reaches another, the relay carries everything, and nobody waits for what does not come", async () => {
+    const { ann, both, close } = await together({ hasRoute: false });
+    const areLive = async () => (await Promise.all(both.map((one) => one.call("status")))).every(({ connection }) => connection === "live");
+    await until(areLive, "both are on the relay", PATIENCE);
+    await ann.call("insert", 0, "a");
+    await same(both, "a!");
+    assert.ok(both.every(({ frames }) => frames.binary > 0));
+    assert.deepEqual(await Promise.all(both.map((one) => one.call("peerUpdates"))), [0, 0]);
     await close();
   });
 

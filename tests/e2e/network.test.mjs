@@ -134,8 +134,9 @@ describe("network", { concurrency: true }, () => {
       await until(() => ann.closes.length === 1, "ann finds that nobody answers");
       await receipt;
       await converged([ann, ben], workspace);
-      // The relay still has the dead one; ben sees ann once.
-      assert.equal((await relay.sharing(workspace).inspect()).clients, 3);
+      // The relay still has the dead one, unless pings of its own found it first (Deno, 30 s); ben sees ann once.
+      const { clients } = await relay.sharing(workspace).inspect();
+      assert.ok(clients === 3 || (label === "deno" && clients === 2), `${clients} connections`);
       const names = () => [...ben.provider.awareness.getStates().values()].map(({ name }) => name).toSorted();
       await until(() => names().join() === "ann,ben", "each of them once");
       const before = ann.closes.length;
