@@ -76,7 +76,7 @@ describe("looks", { skip: missingChromium(), timeout: 170_000 }, () => {
     await page.keyboard.press("ArrowRight");
     assert.deepEqual([await tab.jobs("done"), await focused()], [["prune"], "Move prune to Claimed"]);
     assert.equal(await page.locator("#announcements").textContent(), "prune: Done");
-    await until(async () => (await scene.workspace.rest("GET", "/changes?since=0")).json.changes.length >= 2, "it is stored");
+    await until(async () => (await scene.workspace.rest("GET", "/changes?since=0")).json.changes.length >= 1, "it is stored");
     await tabTo("Delete prune");
     await page.keyboard.press("Enter");
     assert.deepEqual([await tab.jobs("done"), await focused()], [[], "new-job-title"]);
