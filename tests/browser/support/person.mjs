@@ -59,10 +59,11 @@ export class Tab {
     return until(() => this.page.evaluate(() => document.querySelector("#note .cm-content")?.ariaReadOnly === null && document.querySelector("#note .cm-content") !== null), `${this.person.name} may write`, OPENING);
   }
 
-  /** The note as it is shown, without the cursors of others. */
+  /** The note as it is shown, without the cursors of others; `null` before there is an editor. */
   note() {
     return this.page.evaluate(() => {
-      const content = document.querySelector("#note .cm-content").cloneNode(true);
+      const content = document.querySelector("#note .cm-content")?.cloneNode(true);
+      if (!content) return null;
       for (const extra of content.querySelectorAll(".cm-ySelectionCaret, .cm-placeholder, .cm-widgetBuffer")) extra.remove();
       return [...content.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n");
     });
