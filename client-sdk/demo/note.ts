@@ -44,8 +44,8 @@ export class NoteEditor {
     this.#view = new EditorView({ parent: byId("note"), state: this.#stateOf(note) });
     note.on("status", (status) => this.#show(status));
     // What is on the device may come after everything that the status has to tell. Not at once: the editor may be
-    // in the middle of an update of its own.
-    note.doc.on("update", () => queueMicrotask(() => this.#show(note.status)));
+    // in the middle of an update of its own. Once it may be edited a keystroke changes nothing of that.
+    note.doc.on("update", () => queueMicrotask(() => this.#view?.state.readOnly && this.#show(note.status)));
     note.on("recovery", ({ document }) => this.#recover(note, document));
     this.#show(note.status);
   }

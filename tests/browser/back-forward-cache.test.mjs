@@ -1,24 +1,18 @@
 // B05: Chromium keeps a page in its back/forward cache, and the page goes on when it is back, without a reload.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { startCf } from "../e2e/support/relays.mjs";
 import { until } from "../e2e/support/waiting.mjs";
-import { missingChromium, openPage, startBrowser, startPages } from "./p2p-support.mjs";
+import { openPage, startPeers } from "./p2p-support.mjs";
+import { missingChromium } from "./support/chromium.mjs";
 
 const PATIENCE = 60_000;
 
 describe("the back/forward cache of a browser", { skip: missingChromium(), timeout: 240_000 }, () => {
-  let relay, pages, browser;
+  let relay, pages, browser, stop;
   before(async () => {
-    pages = await startPages();
-    browser = await startBrowser();
-    relay = await startCf({ vars: { ALLOWED_ORIGINS: pages.origin } });
+    ({ relay, pages, browser, stop } = await startPeers());
   });
-  after(async () => {
-    await browser?.close();
-    pages?.stop();
-    await relay?.stop();
-  });
+  after(() => stop?.());
 
   async function scene() {
     const workspace = await relay.workspace();

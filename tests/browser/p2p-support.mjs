@@ -1,41 +1,20 @@
 // Chromium with pages of the SDK, for p2p.test.mjs and back-forward-cache.test.mjs: it counts what goes over WebSockets.
-import { accessSync, constants } from "node:fs";
-import { createServer } from "node:http";
 import { once } from "node:events";
-import { delimiter, join } from "node:path";
+import { createServer } from "node:http";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
-import { chromium } from "playwright-core";
+import { startCf } from "../e2e/support/relays.mjs";
+import { launch } from "./support/chromium.mjs";
 
-const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /** Loopback has to do for WebRTC: no other network is used, and names of mDNS resolve in no container. */
-const FLAGS = ["--disable-dev-shm-usage", "--allow-loopback-in-peer-connection", "--disable-features=WebRtcHideLocalIpsWithMdns"];
+const FLAGS = ["--allow-loopback-in-peer-connection", "--disable-features=WebRtcHideLocalIpsWithMdns"];
 const PAGE = fileURLToPath(new URL("p2p-page.ts", import.meta.url));
 
 /** How long a step of the browser may take, in ms. */
 const STEP_LIMIT = 60_000;
 
-/** Why the tests are left out, or `false`. */
-export function missingChromium() {
-  return findChromium() === undefined && "no chromium or google-chrome on PATH; install one or set CHROMIUM_BIN";
-}
-
-/** That of CHROMIUM_BIN, else the first on PATH. */
-function findChromium() {
-  const folders = (process.env.PATH ?? "").split(delimiter).filter(Boolean);
-  const paths = process.env.CHROMIUM_BIN ? [process.env.CHROMIUM_BIN] : folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return paths.find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
-
 /** Serves the page, at an origin that the API has to allow. */
-export async function startPages() {
+async function startPages() {
   const bundle = await build({ entryPoints: [PAGE], bundle: true, format: "esm", write: false, target: "es2022" });
   const script = bundle.outputFiles[0].text;
   const server = createServer((request, response) => {
@@ -54,11 +33,23 @@ export async function startPages() {
   };
 }
 
-export async function startBrowser() {
-  // A container's root has no sandbox.
-  const args = process.getuid?.() === 0 ? [...FLAGS, "--no-sandbox"] : FLAGS;
-  // People have the back/forward cache; playwright turns it off.
-  return chromium.launch({ executablePath: findChromium(), timeout: STEP_LIMIT, args, ignoreDefaultArgs: ["--disable-back-forward-cache"] });
+/** The pages, a browser for them and the Worker: `{ pages, browser, relay, stop() }`. */
+export async function startPeers() {
+  const it = {};
+  it.stop = async () => {
+    await it.browser?.close();
+    it.pages?.stop();
+    await it.relay?.stop();
+  };
+  try {
+    it.pages = await startPages();
+    it.browser = (await launch({ args: FLAGS, limit: STEP_LIMIT })).browser;
+    it.relay = await startCf({ vars: { ALLOWED_ORIGINS: it.pages.origin } });
+    return it;
+  } catch (error) {
+    await it.stop();
+    throw error;
+  }
 }
 
 /** A person's browser: a context of its own, or that of another page. `frames` counts what its sockets carried. */

@@ -1,9 +1,9 @@
 // Two people's browsers connect by real WebRTC, over the loopback address, and do without a relay.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { startCf } from "../e2e/support/relays.mjs";
 import { until } from "../e2e/support/waiting.mjs";
-import { missingChromium, openPage, startBrowser, startPages } from "./p2p-support.mjs";
+import { openPage, startPeers } from "./p2p-support.mjs";
+import { missingChromium } from "./support/chromium.mjs";
 
 /** A connection over HTTP waits 3 s for a relay, a relay 5 s for a connection; machines may be slow. */
 const PATIENCE = 60_000;
@@ -15,17 +15,11 @@ const KEYSTROKES = 200;
 const MIN_WRITE_GAP_MS = 250;
 
 describe("p2p in a browser", { skip: missingChromium(), timeout: 300_000 }, () => {
-  let relay, pages, browser;
+  let relay, pages, browser, stop;
   before(async () => {
-    pages = await startPages();
-    browser = await startBrowser();
-    relay = await startCf({ vars: { ALLOWED_ORIGINS: pages.origin } });
+    ({ relay, pages, browser, stop } = await startPeers());
   });
-  after(async () => {
-    await browser?.close();
-    pages?.stop();
-    await relay?.stop();
-  });
+  after(() => stop?.());
 
   /** Two people in one document, who know of each other. */
   async function together({ url = relay.url, hasRoute = true } = {}) {

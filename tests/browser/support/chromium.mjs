@@ -24,17 +24,17 @@ export function missingChromium() {
   return reason;
 }
 
-/** Starts it. */
-export async function launch() {
+/** Starts it, with further arguments. */
+export async function launch({ args = [], limit = STEP_LIMIT } = {}) {
   const browser = await chromium.launch({
     executablePath: findChromium(),
-    timeout: STEP_LIMIT,
+    timeout: limit,
     // People have it, and a page that comes back out of it has missed what happened.
     ignoreDefaultArgs: ["--disable-back-forward-cache"],
     // In a container there is neither a sandbox for root nor a large /dev/shm.
-    args: [...(process.getuid?.() === 0 ? ["--no-sandbox"] : []), "--disable-dev-shm-usage"],
+    args: [...(process.getuid?.() === 0 ? ["--no-sandbox"] : []), "--disable-dev-shm-usage", ...args],
   });
-  return { browser, limit: STEP_LIMIT };
+  return { browser, limit };
 }
 
 function isProgram(path) {
