@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { browser } from "./support/browser.mjs";
 import { startCf } from "./support/relays.mjs";
+import { stockClient } from "./support/stock-client.mjs";
 import { until, within } from "./support/waiting.mjs";
 
 const text = ({ doc }) => doc.getText("t");
@@ -153,6 +154,33 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await until(() => documents.every((document) => text(document).toString() === whole), "both have all of it");
     assert.ok(ann.sockets + ben.sockets > 0, "a relay was tried");
     assert.deepEqual(documents.map(({ status }) => status.save), ["saved", "saved"]);
+  });
+
+  test("C.58 the client only adds: each part of it may be off, and a page of stock y-websocket notices nothing of either", async () => {
+    const workspace = await relay.workspace();
+    const stock = await stockClient(workspace, { sub: "stock" });
+    stock.doc.getText("t").insert(0, "stock ");
+    const off = { storage: false, tabs: false, relays: [] };
+    const kinds = { whole: {}, undone: off, ...Object.fromEntries(Object.entries(off).map(([option, value]) => [option, { [option]: value }])) };
+    const people = Object.entries(kinds).map(([sub, options]) => {
+      const person = browser(relay, workspace, sub);
+      const { client } = person.page(options);
+      return { sub, person, client, document: client.openDoc("d") };
+    });
+    await Promise.all(people.map(({ document }) => loaded(document)));
+    for (const { sub, document } of people) text(document).insert(0, `${sub} `);
+    await within(Promise.all(people.map(({ document }) => document.flush())), "receipts");
+    stock.doc.getText("t").insert(0, "again ");
+    const words = ["again", "stock", ...people.map(({ sub }) => sub)].sort();
+    const wordsOf = (found) => found.toString().trim().split(" ").sort().join();
+    for (const found of [stock.doc.getText("t"), ...people.map(({ document }) => text(document))]) {
+      await until(() => wordsOf(found) === words.join(), "each word, once, for everybody");
+    }
+    await until(async () => wordsOf(await workspace.text("d")) === words.join(), "and stored");
+    assert.deepEqual([stock.connects, stock.texts, stock.closes], [1, [], []]);
+    const of = (name) => people.find(({ sub }) => sub === name);
+    assert.deepEqual([of("undone").person.sockets, of("relays").person.sockets], [0, 0], "without relays there is no socket");
+    assert.deepEqual([of("whole"), of("storage"), of("undone")].map(({ client }) => client.status.storage), ["durable", "memory", "memory"]);
   });
 
   test("A.28 the page dies before its writes were sent: the next one sends them", async () => {

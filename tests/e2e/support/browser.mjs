@@ -11,8 +11,8 @@ export function browser(relay, workspace, sub) {
   const tabs = new FakeBrowser();
   const it = { sockets: 0 };
   const real = browserEnvironment();
-  /** A page; `die` ends it as a crash does: its sockets close, its locks go, and none of its calls gets through. */
-  it.page = ({ url = relay.url } = {}) => {
+  /** A page, with further options of its client; `die` ends it as a crash does: its sockets close, its locks go, and none of its calls gets through. */
+  it.page = ({ url = relay.url, ...options } = {}) => {
     const dead = new AbortController();
     const tab = tabs.tab();
     class Socket extends real.WebSocket {
@@ -38,6 +38,7 @@ export function browser(relay, workspace, sub) {
       relays: [{ label: relay.label, url }],
       token: () => workspace.apiToken({ sub, role: "editor" }),
       environment,
+      ...options,
     });
     const die = () => {
       tab.crash();
