@@ -43,6 +43,12 @@ export const MAX_TIMER = 2 ** 31 - 1;
 /** Requests to the API at once. Each holds a document of up to 16 MiB. */
 export const MAX_API_CALLS = 8;
 
+/** Appends in one request, as many as the API takes. */
+export const MAX_BATCH = 40;
+
+/** Bytes of their updates: in base64, with paths and keys, under the API's limit of 1 MiB. */
+export const MAX_BATCH_BYTES = 640 * 1024;
+
 /** How long storage may take, in ms, waiting for a place included: the room gives up after 10 s. */
 export const STORAGE_DEADLINE = 8_000;
 

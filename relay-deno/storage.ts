@@ -6,6 +6,7 @@
  */
 
 import { type Answer, type ApiClient, encodePath, jsonOf } from "./api_client.ts";
+import { Appends } from "./appends.ts";
 import { LOOKUP_DEADLINE, STORAGE_DEADLINE } from "./limits.ts";
 import type { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
@@ -58,11 +59,13 @@ export type WorkspaceState = "there" | "missing" | "deleted" | "unknown";
 /** The stored documents of all workspaces. */
 export class Storage {
   readonly #api: ApiClient;
+  readonly #appends: Appends;
   readonly #metrics: Metrics;
   readonly #log: Log;
 
   constructor(api: ApiClient, metrics: Metrics, log: Log) {
     this.#api = api;
+    this.#appends = new Appends(api);
     this.#metrics = metrics;
     this.#log = log;
   }
@@ -101,7 +104,7 @@ export class Storage {
     return this.#error(after === undefined ? "load" : "pull", answer);
   }
 
-  /** Appends an update. */
+  /** Appends an update, together with others that are appended at once. */
   async append(append: Append): Promise<Saved | StoreError> {
     const answer = await this.send(append);
     const saved = answer && answer.status < 300 ? jsonOf(answer.body) : undefined;
@@ -117,7 +120,7 @@ export class Storage {
     const query = new URLSearchParams();
     if (after !== undefined) query.set("since", String(after));
     if (epoch !== undefined) query.set("epoch", String(epoch));
-    return this.#api.call({
+    return this.#appends.send({
       method: "POST",
       path: `${documentPath(workspace, document)}/updates${query.size > 0 ? `?${query}` : ""}`,
       headers: {

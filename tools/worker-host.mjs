@@ -90,7 +90,7 @@ function workerOptions(config, { host, port, dataDir, vars, entry, without = [] 
     rootPath: build,
     modules: [
       ...wrapper,
-      ...["index.js", "worker.js", "openapi.js", "mcp-tools.js", "lazy_bg.js"].map((name) => ({ type: "ESModule", path: join(build, name) })),
+      ...["index.js", "batch.js", "worker.js", "openapi.js", "mcp-tools.js", "lazy_bg.js"].map((name) => ({ type: "ESModule", path: join(build, name) })),
       ...["index_bg.wasm", "lazy_bg.wasm"].map((name) => ({ type: "CompiledWasm", path: join(build, name) })),
     ],
     compatibilityDate: config.compatibility_date,

@@ -1,9 +1,11 @@
-// The Worker's entry: the Worker itself, and beside it the module that shows and edits documents and
-// reads requests of MCP, which is instantiated when the first request needs it.
+// The Worker's entry: the Worker itself, before it the envelope of several appends, and beside it the module that
+// shows and edits documents and reads requests of MCP, which is instantiated when the first request needs it.
+import { answerBatch, isBatch } from "./batch.js";
 import * as glue from "./lazy_bg.js";
 import module from "./lazy_bg.wasm";
 import mcpTools from "./mcp-tools.js";
 import openapi from "./openapi.js";
+import Worker from "./worker.js";
 
 let ready = false;
 
@@ -46,4 +48,9 @@ globalThis.yrelayLazy = {
 };
 
 export * from "./worker.js";
-export { default } from "./worker.js";
+
+export default class extends Worker {
+  fetch(request) {
+    return isBatch(request) ? answerBatch(request, (append) => super.fetch(append)) : super.fetch(request);
+  }
+}

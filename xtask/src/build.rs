@@ -72,7 +72,9 @@ impl Artefact {
         match self {
             Self::Lazy => &["lazy_bg.js", "lazy_bg.wasm"],
             Self::Relay => &["yrelay.d.ts", "yrelay.js", "yrelay_bg.js", "yrelay_bg.wasm"],
-            Self::Worker => &["index.js", "index_bg.wasm", "mcp-tools.js", "openapi.js", "worker.js"],
+            Self::Worker => {
+                &["batch.js", "index.js", "index_bg.wasm", "mcp-tools.js", "openapi.js", "worker.js"]
+            }
         }
     }
 
@@ -163,9 +165,10 @@ fn compile_worker(toolchain: &Toolchain, mode: Mode) -> Result {
     process::run(&mut command)?;
     // Ours is the entry; theirs is the Worker behind it.
     let out = Artefact::Worker.out_dir();
-    let entry = tools::root().join("src").join("edge").join("entry.mjs");
+    let ours = tools::root().join("src").join("edge");
     fs::rename(out.join("index.js"), out.join("worker.js"))
-        .and_then(|()| fs::copy(&entry, out.join("index.js")).map(drop))
+        .and_then(|()| fs::copy(ours.join("entry.mjs"), out.join("index.js")).map(drop))
+        .and_then(|()| fs::copy(ours.join("batch.mjs"), out.join("batch.js")).map(drop))
         .and_then(|()| fs::write(out.join("openapi.js"), script_of("src/api/openapi.json")?))
         .and_then(|()| fs::write(out.join("mcp-tools.js"), script_of("src/mcp/tools.json")?))
         .map_err(|error| format!("{}: {error}", out.display()))
