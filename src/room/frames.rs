@@ -148,8 +148,6 @@ impl Room {
             }
             return;
         }
-        let path = session.info.document.clone();
-        let writer = session.info.sub.clone();
         if self.pending_bytes + update.len() > self.config.max_pending_bytes {
             // It may be less by now.
             self.work(now);
@@ -158,11 +156,12 @@ impl Room {
         if self.pending_bytes > self.config.max_pending_bytes {
             return self.close(id, CloseCode::TryLater, "too much waits to be saved; try again", now);
         }
-        let Some(document) = self.documents.get_mut(&path) else { return };
+        let Some(session) = self.sessions.get(&id) else { return };
+        let Some(document) = self.documents.get_mut(&session.info.document) else { return };
         if !document.has_room_for(update.len()) {
             return self.close(id, CloseCode::DocumentTooLarge, "the document would be over 16 MiB", now);
         }
-        document.receive(update, &writer, now, &self.config);
+        document.receive(update, &session.info.sub, now, &self.config);
         if self.config.spool && !std::mem::replace(&mut self.spools, true) {
             self.actions.push_back(Action::Spool);
         }
@@ -220,12 +219,13 @@ impl Room {
 
     /// Forwards awareness to the others, and back to a sender that has heard nobody else for a
     /// while: a lone stock client reconnects when it hears nothing (W5).
-    fn relay_awareness(&mut self, from: SessionId, members: Vec<SessionId>, frame: Frame, now: Timestamp) {
+    fn relay_awareness(&mut self, from: SessionId, mut to: Vec<SessionId>, frame: Frame, now: Timestamp) {
         let heard = self.sessions.get(&from).map_or(0, |session| session.last_relayed);
-        let lonely = heard + ECHO_AFTER <= now;
-        let to: Vec<SessionId> = members.into_iter().filter(|member| *member != from || lonely).collect();
-        let others: Vec<SessionId> = to.iter().copied().filter(|member| *member != from).collect();
-        self.relayed(&others, now);
+        to.retain(|member| *member != from);
+        self.relayed(&to, now);
+        if heard + ECHO_AFTER <= now {
+            to.push(from);
+        }
         self.send_binary(to, frame);
     }
 

@@ -8,7 +8,7 @@ use crate::protocol::{Timestamp, control, message};
 use super::action::{Keep, Persist};
 use super::document::{Document, Pull};
 use super::session::SessionId;
-use super::view::View;
+use super::view::{Since, View};
 use super::{Action, Frame, Room};
 
 /// What storage has of a document. A document that does not exist has no updates and clock 0.
@@ -266,7 +266,10 @@ impl Room {
     /// Starts reading a document's checkpoint.
     pub(super) fn load(&mut self, path: &str, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
-            let since = document.tail.updates().map(<[u8]>::to_vec).collect();
+            let mut since = Since::default();
+            for update in document.tail.updates() {
+                since.push(update);
+            }
             document.checked = now;
             document.alone.on_read(now, self.config.alone_after);
             document.view = View::Loading { until: now + self.config.storage_timeout, since };

@@ -17,7 +17,7 @@ pub(super) enum View {
         until: Timestamp,
         /// What the read may not see. An update can be saved, and so leave the tail, before the
         /// answer of a read that began earlier is here.
-        since: Vec<Vec<u8>>,
+        since: Since,
     },
     /// What storage had, and what came since.
     Loaded {
@@ -26,8 +26,22 @@ pub(super) enum View {
         /// Its state vector, what every joiner is told, and its delete set, what every joiner tells.
         outline: Outline,
         /// Updates that are not in `base` yet. They are merged when somebody joins.
-        since: Vec<Vec<u8>>,
+        since: Since,
     },
+}
+
+/// Updates that are kept apart. Their bytes are counted as they come: every update asks for the sum.
+#[derive(Debug, Default)]
+pub(super) struct Since {
+    updates: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Since {
+    pub(super) fn push(&mut self, update: &[u8]) {
+        self.updates.push(update.to_vec());
+        self.bytes += update.len();
+    }
 }
 
 /// A document, merged.
@@ -50,15 +64,15 @@ impl View {
     ) -> Result<(), DocumentError> {
         let since = match self {
             Self::Loading { since, .. } => std::mem::take(since),
-            Self::Absent | Self::Loaded { .. } => Vec::new(),
+            Self::Absent | Self::Loaded { .. } => Since::default(),
         };
-        let mut parts: Vec<&[u8]> = stored.iter().chain(&since).map(Vec::as_slice).collect();
+        let mut parts: Vec<&[u8]> = stored.iter().chain(&since.updates).map(Vec::as_slice).collect();
         for update in unsaved {
             parts.push(update);
         }
         let base = checkpoint::merge(&parts)?;
         let outline = checkpoint::outline(&base)?;
-        *self = Self::Loaded { base, outline, since: Vec::new() };
+        *self = Self::Loaded { base, outline, since: Since::default() };
         Ok(())
     }
 
@@ -66,12 +80,12 @@ impl View {
     pub(super) fn push(&mut self, update: &[u8]) {
         let since = match self {
             Self::Absent => return,
-            Self::Loading { since, .. } => return since.push(update.to_vec()),
+            Self::Loading { since, .. } => return since.push(update),
             Self::Loaded { since, .. } => since,
         };
-        since.push(update.to_vec());
+        since.push(update);
         // Nobody joined for a long time: the next joiner reads storage again.
-        if since.len() > MAX_SINCE {
+        if since.updates.len() > MAX_SINCE {
             *self = Self::Absent;
         }
     }
@@ -79,15 +93,16 @@ impl View {
     /// The whole document; `None` unless it is loaded.
     pub(super) fn whole(&mut self) -> Option<Result<Whole<'_>, DocumentError>> {
         let Self::Loaded { base, outline, since } = self else { return None };
-        if !since.is_empty() {
-            let parts: Vec<&[u8]> = std::iter::once(&*base).chain(&*since).map(Vec::as_slice).collect();
+        if !since.updates.is_empty() {
+            let parts: Vec<&[u8]> =
+                std::iter::once(&*base).chain(&since.updates).map(Vec::as_slice).collect();
             let merged =
                 checkpoint::merge(&parts).and_then(|merged| Ok((checkpoint::outline(&merged)?, merged)));
             match merged {
                 Ok(merged) => (*outline, *base) = merged,
                 Err(error) => return Some(Err(error)),
             }
-            since.clear();
+            *since = Since::default();
         }
         let deletes = base.get(outline.deletes..).unwrap_or_default();
         Some(Ok(Whole { update: base, vector: &outline.vector, deletes }))
@@ -97,8 +112,8 @@ impl View {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Absent => 0,
-            Self::Loading { since, .. } => total(since),
-            Self::Loaded { base, since, .. } => base.len() + total(since),
+            Self::Loading { since, .. } => since.bytes,
+            Self::Loaded { base, since, .. } => base.len() + since.bytes,
         }
     }
 
@@ -106,17 +121,13 @@ impl View {
     pub(super) fn unmerged(&self) -> usize {
         match self {
             Self::Absent | Self::Loading { .. } => 0,
-            Self::Loaded { since, .. } => total(since),
+            Self::Loaded { since, .. } => since.bytes,
         }
     }
 
     pub(super) fn is_loaded(&self) -> bool {
         matches!(self, Self::Loaded { .. })
     }
-}
-
-fn total(updates: &[Vec<u8>]) -> usize {
-    updates.iter().map(Vec::len).sum()
 }
 
 /// Updates kept apart from the base.
