@@ -80,7 +80,7 @@ export const FEED_RETRY = { min: 500, max: 10_000 };
 export const MAX_EVENT_LENGTH = 64 * 1024;
 
 /** How long updates gather before they are written to the spool as one transaction, in ms. */
-export const SPOOL_BATCH = 250;
+export const SPOOL_BATCH = 1_000;
 
 /** Delay until a spool that failed is tried again, in ms. */
 export const SPOOL_RETRY = 1_000;

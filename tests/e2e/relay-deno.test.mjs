@@ -21,7 +21,7 @@ import { PATIENCE, sleep, until, within } from "./support/waiting.mjs";
 const NEVER = JSON.stringify({ flushAfter: 600_000 });
 
 /** Several times what updates gather before the spool writes them, in ms. */
-const SPOOLED = 1500;
+const SPOOLED = 3000;
 
 let stack;
 let gate;

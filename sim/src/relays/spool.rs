@@ -114,4 +114,4 @@ impl Spool {
 }
 
 /// As `SPOOL_BATCH` of `relay-deno/limits.ts`.
-pub const SPOOL_BATCH_MS: u64 = 250;
+pub const SPOOL_BATCH_MS: u64 = 1_000;
