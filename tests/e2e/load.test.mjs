@@ -38,7 +38,7 @@ function checkProcess(label, { relayProcess, relayProcessNote }) {
     return;
   }
   const { samples, failedScrapes, peakResidentMiB, loopDelayMs, flushErrors, apiErrors, rejected, frames, highestQueuedBytes } = relayProcess;
-  assert.ok(samples >= 3 && peakResidentMiB > 10 && loopDelayMs.longest >= loopDelayMs.p99, JSON.stringify(relayProcess));
+  assert.ok(samples >= 2 && peakResidentMiB > 10 && loopDelayMs.longest >= loopDelayMs.p99, JSON.stringify(relayProcess));
   assert.deepEqual({ failedScrapes, flushErrors, apiErrors, rejected }, { failedScrapes: 0, flushErrors: 0, apiErrors: {}, rejected: {} });
   assert.ok(frames.in > 0 && frames.out > frames.in, JSON.stringify(frames));
   // Nothing piles up: at the moment of a scrape at most what one turn of the loop has sent.
@@ -99,11 +99,11 @@ for (const { label, start } of RELAYS) {
       assert.equal(refused.code, 2, refused.shown);
       assert.match(refused.shown, /documents \(3 then, 1 now\), rampMs \(20 then, 10 now\)/);
 
-      // No relay is as fast as a thousandth of a millisecond.
-      writeFileSync(fast, JSON.stringify({ ...first.json, latencyMs: { ...first.json.latencyMs, p99: 0.001 } }));
-      const slower = await load(relay, relay.url, [...args, "--documents", "3", "--compare", fast, "--max-ratio", "1000"]);
+      // Latencies are at least a microsecond.
+      writeFileSync(fast, JSON.stringify({ ...first.json, latencyMs: { ...first.json.latencyMs, p95: 1e9, p99: 1e-6 } }));
+      const slower = await load(relay, relay.url, [...args, "--documents", "3", "--compare", fast, "--max-ratio", "2"]);
       assert.equal(slower.code, 1, slower.shown);
-      assert.match(slower.shown, /latencyMs\.p99 is \S+ times the earlier one, over 1000\nFAILED/);
+      assert.match(slower.shown, /latencyMs\.p99 is \S+ times the earlier one, over 2\nFAILED/);
       assert.equal(slower.json.comparison.slower.length, 1);
     });
 
