@@ -70,9 +70,14 @@ impl RelayProcess {
         })
     }
 
-    /// Why a reading failed, or there is none at all.
-    pub fn cause(&self) -> Option<&str> {
-        self.cause.as_deref()
+    /// Why readings failed, or there is none at all.
+    pub fn note(&self) -> Option<String> {
+        let cause = self.cause.as_ref()?;
+        Some(if self.failed > 1 {
+            format!("{} scrapes failed, the last one: {cause}", self.failed)
+        } else {
+            cause.clone()
+        })
     }
 }
 
@@ -147,7 +152,9 @@ mod tests {
     fn nothing_read_is_null_and_a_number_that_is_not_told_too() {
         let mut process = RelayProcess::default();
         process.fail(Unread::Absent("it answered 404".to_owned()));
-        assert_eq!((process.json(), process.cause()), (Value::Null, Some("it answered 404")));
+        assert_eq!((process.json(), process.note().unwrap().as_str()), (Value::Null, "it answered 404"));
+        process.fail(Unread::Failed("timeout".to_owned()));
+        assert_eq!(process.note().unwrap(), "2 scrapes failed, the last one: timeout");
         process.take(&scrape("yrelay_resident_bytes 1048576"));
         assert_eq!(process.json()["highestQueuedBytes"], Value::Null);
     }

@@ -95,7 +95,7 @@ mod tests {
         let json = process.json();
         assert_eq!([&json["samples"], &json["failedScrapes"]], [2, 3], "the last one after the end");
         assert_eq!(json["peakResidentMiB"], 1.0);
-        assert_eq!(process.cause(), Some("refused"));
+        assert_eq!(process.note().unwrap(), "3 scrapes failed, the last one: refused");
     }
 
     #[test]
@@ -110,6 +110,6 @@ mod tests {
         assert!(matches!(sampler, Sampler::Absent(_)));
         let process = sampler.finish().unwrap();
         assert!(process.json().is_null());
-        assert!(process.cause().unwrap().ends_with("answered 404"));
+        assert!(process.note().unwrap().ends_with("answered 404"));
     }
 }

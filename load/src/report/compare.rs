@@ -72,7 +72,7 @@ impl Earlier {
         let verdict = if self.passed { "passed" } else { "FAILED" };
         let mut lines = vec![
             format!(
-                "{} ({} runs, {verdict}) beside {} now; another is: {what}",
+                "{} (runs: {}, {verdict}) beside runs now: {}; another is: {what}",
                 self.name,
                 self.runs.len(),
                 runs.len()

@@ -59,7 +59,7 @@ pub fn sum_up(run: &Run, tallies: &[Tally], process: &RelayProcess, stored: &Sto
         "refusals": merged(tallies, |tally| &tally.refusals),
         "disconnectedSeconds": disconnected,
         "availability": if online > 0.0 { 1.0 - disconnected / online } else { 0.0 },
-        "relayProcess": process.json(), "relayProcessNote": process.cause(),
+        "relayProcess": process.json(), "relayProcessNote": process.note(),
         "stored": stored.json(),
         "documentsApart": stored.apart, "failedClients": failures, "passed": passed,
     });
