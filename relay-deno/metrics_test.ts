@@ -5,6 +5,7 @@ const GAUGES = {
   connections: 3,
   partingConnections: 1,
   stuckBytes: 2,
+  queuedBytes: 5,
   rooms: 1,
   unsavedAge: 1.5,
   spoolRows: 4,
@@ -15,7 +16,7 @@ const GAUGES = {
   draining: true,
 };
 
-Deno.test("A.32 every name has help and a type, and every series the relay's label", () => {
+Deno.test("A.32 A.70 every name has help and a type, and every series the relay's label", () => {
   const metrics = new Metrics();
   metrics.framesIn = 7;
   Metrics.count(metrics.rejected, "rate_limited");
@@ -29,6 +30,7 @@ Deno.test("A.32 every name has help and a type, and every series the relay's lab
   for (
     const line of [
       'yrelay_connections{relay="deno-1"} 3',
+      'yrelay_queued_bytes{relay="deno-1"} 5',
       'yrelay_frames_total{relay="deno-1",direction="in"} 7',
       'yrelay_rejected_total{relay="deno-1",code="rate_limited"} 2',
       'yrelay_closed_total{relay="deno-1",code="1009"} 1',

@@ -74,6 +74,7 @@ export async function startRelay(
     connections: host.connections,
     partingConnections: parting.count,
     stuckBytes: parting.stuckBytes,
+    queuedBytes: host.queuedBytes,
     rooms: host.count,
     unsavedAge: Math.max(0, Date.now() - (host.unsavedSince ?? Date.now())) / 1000,
     loopDelay: loop.takeLongest() / 1000,

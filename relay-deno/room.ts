@@ -121,6 +121,13 @@ export class Room implements SpoolSource {
     return this.#sockets.size;
   }
 
+  /** Bytes that its sockets have not taken. */
+  get queuedBytes(): number {
+    let bytes = 0;
+    for (const socket of this.#sockets.values()) bytes += socket.bufferedAmount;
+    return bytes;
+  }
+
   /** When the oldest update came in that is not saved, in ms; undefined when all is. */
   get unsavedSince(): number | undefined {
     return this.#isOver ? undefined : this.#core.unsavedSince();

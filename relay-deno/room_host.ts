@@ -116,6 +116,13 @@ export class RoomHost implements RoomOwner {
     return this.#rooms.size;
   }
 
+  /** Bytes that open sockets have not taken; those on their way out are counted apart. */
+  get queuedBytes(): number {
+    let bytes = 0;
+    for (const room of this.#rooms.values()) bytes += room.queuedBytes;
+    return bytes;
+  }
+
   /** The room of a workspace, if it is live. */
   find(workspace: string): Room | undefined {
     return this.#rooms.get(workspace);

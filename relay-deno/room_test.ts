@@ -94,6 +94,55 @@ Deno.test("R4 a frame over the limit is closed with 1009 before the core sees it
   });
 });
 
+Deno.test("A.70 what a peer does not read is told as queued, and no more once it reads", async () => {
+  await withRelay({ host: { maxFrameBytes: 2 ** 20 } }, async ({ connect, host, port }) => {
+    const slow = await Deno.connect({ hostname: "127.0.0.1", port });
+    const head = [
+      `GET /ws/w/d?token=${await scopeToken("w")} HTTP/1.1`,
+      "host: 127.0.0.1",
+      "upgrade: websocket",
+      "connection: upgrade",
+      "sec-websocket-version: 13",
+      "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    await slow.write(new TextEncoder().encode(`${head.join("\r\n")}\r\n\r\n`));
+    await slow.read(new Uint8Array(1024));
+    // Step 1 in a masked frame: who has not asked is sent no updates.
+    await slow.write(new Uint8Array([0x82, 0x80 + STEP_1.length, 0, 0, 0, 0, ...STEP_1]));
+    const [writer, reader] = [await connect("w"), await connect("w")];
+    for (const client of [writer, reader]) {
+      client.send(STEP_1);
+      await until(() => client.frames.length === 2, "both steps");
+    }
+    // What the kernel takes is not queued; the room would cut the peer off at 4 MiB.
+    for (let count = 0; count < 100 && host.queuedBytes === 0; count += 1) {
+      writer.send(longUpdate(200 + count));
+      await until(() => reader.frames.length === count + 3, "who reads has it");
+    }
+    assert.ok(host.queuedBytes > 0 && host.queuedBytes < 4 * 2 ** 20, `${host.queuedBytes} bytes wait`);
+    let isOpen = true;
+    const reading = (async () => {
+      const buffer = new Uint8Array(2 ** 16);
+      while (isOpen) await slow.read(buffer);
+    })();
+    await until(() => host.queuedBytes === 0, "it has read all");
+    assert.equal(host.find("w")?.clients, 3);
+    isOpen = false;
+    slow.close();
+    await reading.catch(() => {});
+  });
+});
+
+/** An update of a new client, with a text of 128 KiB. */
+function longUpdate(client: number): Uint8Array<ArrayBuffer> {
+  const varUint = (value: number): number[] =>
+    value < 128 ? [value] : [value % 128 + 128, ...varUint(Math.floor(value / 128))];
+  const length = 2 ** 17;
+  const begin = [1, 1, ...varUint(client), 0, 4, 1, 1, 0x74, ...varUint(length)];
+  const update = new Uint8Array([...begin, ...new Uint8Array(length).fill(0x61), 0]);
+  return new Uint8Array([0, 2, ...varUint(update.length), ...update]);
+}
+
 Deno.test("an empty room is dropped when all is saved, and everything it had stops", async () => {
   const saved: (string | null)[] = [];
   const api = (request: Request) => {

@@ -11,7 +11,7 @@ use yrelay::protocol::message::{self, Message, decode_frame};
 
 use crate::Result;
 use crate::replica::{Marker, Replica};
-use crate::run::{Run, micros};
+use crate::run::Run;
 use crate::socket::{Received, Socket};
 use crate::tally::{Tally, count};
 
@@ -268,7 +268,7 @@ impl Client {
             match made {
                 Some(made) => {
                     self.tally.live += 1;
-                    self.tally.latency.saturating_record(micros(now.saturating_duration_since(made)));
+                    self.tally.latency.record(now.saturating_duration_since(made));
                 }
                 None => self.tally.synced += 1,
             }

@@ -1,5 +1,6 @@
 //! The command line: what to load, how much, and with whose tokens.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,16 +21,24 @@ cargo xtask load [options]        people who type, and a count of every write at
   any other:
       --api URL --relay-url URL     such as https://api.example.com wss://relay.example.com/ws
       --tokens FILE     API tokens of editors, one a line; 64 clients at most share one
-      --workspace W     that they may edit
+      --workspace W     that they may edit, and in which nobody ran a load before; with --runs one for
+                        each run, separated by commas
 
       --clients N       100
       --documents N     25; the clients are spread over them
       --rate N          writes and awareness changes per second of each client, 1
       --seconds N       from the first client's start to the last write, 180
       --ramp MS         between the starts of two clients, 20
+      --runs N          one after the other, each in a workspace of its own, 1; says median, lowest and
+                        highest of each number
+      --metrics URL     where the relay's own numbers are, beside its address: …/metrics
       --json FILE       the report as JSON
+      --compare FILE    a report of --json, of which only one may be another: relay, clients, documents,
+                        rate, seconds or ramp
+      --max-ratio R     with --compare: p95 and p99 may be R times those of the other one
 
-Exit code 0: every write is stored and all clients converged. 1: not. 2: bad usage.";
+Exit code 0: every write is stored and all clients converged, in every run, and nothing is slower than
+--max-ratio allows. 1: not. 2: bad usage.";
 
 /// A relay admits so many connections of one subject to a room.
 const CLIENTS_PER_TOKEN: usize = 64;
@@ -39,6 +48,8 @@ const MAX_CLIENTS: usize = 512;
 const MAX_RATE: f64 = 100.0;
 /// A day.
 const MAX_SECONDS: u64 = 86_400;
+/// Enough for a spread; more would be a typing error.
+const MAX_RUNS: usize = 100;
 
 /// What a run is to do.
 pub struct Options {
@@ -50,8 +61,8 @@ pub struct Options {
     pub label: String,
     /// Whose tokens.
     pub tokens: Tokens,
-    /// The workspace to write to; `None` makes one.
-    pub workspace: Option<String>,
+    /// The workspaces to write to, one a run; empty to make them.
+    pub workspaces: Vec<String>,
     /// How many clients.
     pub clients: usize,
     /// How many documents they are spread over.
@@ -62,8 +73,16 @@ pub struct Options {
     pub duration: Duration,
     /// Between the starts of two clients.
     pub ramp: Duration,
+    /// How many runs.
+    pub runs: usize,
+    /// Where the relay's own numbers are.
+    pub metrics: String,
     /// Where the report goes as JSON.
     pub json: Option<PathBuf>,
+    /// The report to compare with.
+    pub compare: Option<PathBuf>,
+    /// How many times the p95 and the p99 of that may be reached.
+    pub max_ratio: Option<f64>,
 }
 
 impl Options {
@@ -74,7 +93,8 @@ impl Options {
         let data = text("--data")?.unwrap_or_else(|| ".yrelay".to_owned());
         let wanted = text("--relay")?.unwrap_or_else(|| "cf".to_owned());
         let (api, relay_url) = (text("--api")?, text("--relay-url")?);
-        let (list, workspace, json) = (text("--tokens")?, text("--workspace")?, text("--json")?);
+        let (list, workspace, metrics) = (text("--tokens")?, text("--workspace")?, text("--metrics")?);
+        let (json, compare) = (text("--json")?, text("--compare")?);
         let (api, relay) = match (ready, api, relay_url) {
             (Some(ready), None, None) => addresses(&ready, &wanted)?,
             (None, Some(api), Some(relay)) => (api, relay),
@@ -87,16 +107,20 @@ impl Options {
         };
         let options = Self {
             api: api.trim_end_matches('/').to_owned(),
+            metrics: metrics.unwrap_or_else(|| metrics_of(&relay)),
             relay: relay.trim_end_matches('/').to_owned(),
             label: wanted,
             tokens,
-            workspace,
+            workspaces: workspace.map_or_else(Vec::new, |list| list.split(',').map(str::to_owned).collect()),
             clients: number(&mut args, "--clients", 100)?,
             documents: number(&mut args, "--documents", 25)?,
             rate: number(&mut args, "--rate", 1.0)?,
             duration: Duration::from_secs(number(&mut args, "--seconds", 180)?),
             ramp: Duration::from_millis(number(&mut args, "--ramp", 20)?),
+            runs: number(&mut args, "--runs", 1)?,
             json: json.map(PathBuf::from),
+            compare: compare.map(PathBuf::from),
+            max_ratio: args.opt_value_from_str("--max-ratio").map_err(said)?,
         };
         match args.finish().first() {
             Some(arg) => Err(format!("`{}` is not understood", arg.to_string_lossy())),
@@ -117,10 +141,38 @@ impl Options {
         } else if self.tokens.count().is_some_and(|count| count * CLIENTS_PER_TOKEN < self.clients) {
             format!("{CLIENTS_PER_TOKEN} clients at most share a token: --tokens has too few lines")
         } else {
+            return self.check_report();
+        };
+        Err(cause)
+    }
+
+    fn check_report(self) -> Result<Self> {
+        let own = self.workspaces.len();
+        let distinct = self.workspaces.iter().collect::<BTreeSet<_>>().len();
+        let cause = if !(1..=MAX_RUNS).contains(&self.runs) {
+            format!("--runs is 1 to {MAX_RUNS}")
+        } else if own > 0 && (own != self.runs || distinct != own) {
+            format!(
+                "--workspace names {distinct} workspaces, and each of the {} runs needs its own",
+                self.runs
+            )
+        } else if self.max_ratio.is_some() && self.compare.is_none() {
+            "--max-ratio needs --compare".to_owned()
+        } else if self.max_ratio.is_some_and(|ratio| !(ratio > 0.0 && ratio.is_finite())) {
+            "--max-ratio is over 0".to_owned()
+        } else {
             return Ok(self);
         };
         Err(cause)
     }
+}
+
+/// Where a relay has its numbers: beside `/ws`.
+fn metrics_of(relay: &str) -> String {
+    let relay = relay.trim_end_matches('/');
+    let base = relay.strip_suffix("/ws").unwrap_or(relay);
+    // http for ws, https for wss.
+    format!("{}/metrics", base.replacen("ws", "http", 1))
 }
 
 fn number<T: std::str::FromStr>(args: &mut pico_args::Arguments, name: &'static str, default: T) -> Result<T>
@@ -138,7 +190,8 @@ fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn read_json(path: &Path) -> Result<Value> {
+/// A file of JSON.
+pub fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_str(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -152,7 +205,7 @@ fn addresses(ready: &Value, label: &str) -> Result<(String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::sync::OnceLock;
 
     use super::*;
@@ -167,6 +220,27 @@ mod tests {
         });
         let args = line.replace("LIST", list.to_str().unwrap());
         Options::take(pico_args::Arguments::from_vec(args.split_whitespace().map(Into::into).collect()))
+    }
+
+    /// What a test changes.
+    pub fn some_options() -> Options {
+        Options {
+            api: String::new(),
+            relay: String::new(),
+            label: "cf".to_owned(),
+            tokens: Tokens::Listed(vec!["a".to_owned()]),
+            workspaces: Vec::new(),
+            clients: 2,
+            documents: 1,
+            rate: 1.0,
+            duration: Duration::from_secs(10),
+            ramp: Duration::ZERO,
+            runs: 1,
+            metrics: String::new(),
+            json: None,
+            compare: None,
+            max_ratio: None,
+        }
     }
 
     const OTHER: &str = "--api http://a/ --relay-url ws://r/ws --tokens LIST --workspace w";
@@ -187,12 +261,31 @@ mod tests {
             ("--rate 0", "--rate"),
             ("--seconds 2", "--ramp"),
             ("--bogus", "--bogus"),
+            ("--runs 0", "--runs"),
+            ("--runs 2", "each of the 2 runs needs its own"),
+            ("--max-ratio 2", "needs --compare"),
+            ("--compare f --max-ratio nan", "over 0"),
         ] {
             let error = take(&format!("{OTHER} {more}")).err().unwrap();
             assert!(error.contains(cause), "{error}");
         }
         assert!(take("--api http://a").is_err());
         assert!(take("--api http://a --relay-url ws://r/ws --tokens LIST").is_err());
+    }
+
+    #[test]
+    fn each_run_has_a_workspace_of_its_own() {
+        let other = OTHER.replace("--workspace w", "");
+        assert_eq!(take(&format!("{other} --workspace v,w --runs 2")).unwrap().workspaces, ["v", "w"]);
+        assert!(take(&format!("{other} --workspace v,v --runs 2")).is_err());
+        assert!(take(&format!("{other} --workspace v,w")).is_err());
+    }
+
+    #[test]
+    fn the_relay_s_own_numbers_are_beside_its_address_or_where_told() {
+        assert_eq!(take(OTHER).unwrap().metrics, "http://r/metrics");
+        assert_eq!(metrics_of("wss://news.example/ws/"), "https://news.example/metrics");
+        assert_eq!(take(&format!("{OTHER} --metrics http://m:1/x")).unwrap().metrics, "http://m:1/x");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the clients of a run share: its schedule, when each write was made, and who still writes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ pub const SETTLE_LIMIT: Duration = Duration::from_secs(120);
 /// A run.
 pub struct Run {
     /// What was asked for.
-    pub options: Options,
+    pub options: Arc<Options>,
     /// Where it goes to.
     pub workspace: String,
     /// For fresh tokens.
@@ -32,7 +33,7 @@ struct Document {
 
 impl Run {
     /// A run that starts now.
-    pub fn new(options: Options, workspace: String, api: Api) -> Self {
+    pub fn new(options: Arc<Options>, workspace: String, api: Api) -> Self {
         let documents: Vec<Document> = (0..options.documents).map(|_| Document::default()).collect();
         for client in 0..options.clients {
             if let Some(document) = documents.get(client % options.documents) {

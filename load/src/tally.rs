@@ -3,12 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-
+use crate::latency::Latency;
 use crate::replica::Content;
-
-/// The longest latency that is told apart from longer ones, in microseconds: two minutes.
-const MAX_LATENCY: u64 = 120_000_000;
 
 /// A client's counts.
 pub struct Tally {
@@ -24,8 +20,8 @@ pub struct Tally {
     pub awareness_sent: u64,
     /// Awareness states that came.
     pub awareness_received: u64,
-    /// From a write to its arrival, in microseconds; of live ones.
-    pub latency: Histogram<u64>,
+    /// From a write to its arrival, of live ones.
+    pub latency: Latency,
     /// Ends of connections that were not wanted, by close code or cause.
     pub reconnects: BTreeMap<String, u64>,
     /// Attempts to connect that failed, by cause.
@@ -50,7 +46,7 @@ impl Tally {
             synced: 0,
             awareness_sent: 0,
             awareness_received: 0,
-            latency: Histogram::new_with_bounds(1, MAX_LATENCY, 3).map_err(|error| error.to_string())?,
+            latency: Latency::new()?,
             reconnects: BTreeMap::new(),
             refusals: BTreeMap::new(),
             disconnected: Duration::ZERO,
