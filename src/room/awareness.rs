@@ -60,7 +60,8 @@ impl AwarenessTable {
                         self.note_left(entry.client, clock);
                     } else if entry.clock >= known.clock {
                         known.clock = entry.clock;
-                        known.state = Some(entry.state.to_owned());
+                        // In place: every cursor comes by here.
+                        entry.state.clone_into(known.state.get_or_insert_default());
                     }
                     applied.accepted.push(*entry);
                 }
