@@ -37,6 +37,8 @@ impl World {
             Kind::D1After => self.fault(FaultKind::D1, amount, |faults| faults.d1_after = 60),
             Kind::D1Before => self.fault(FaultKind::D1, amount, |faults| faults.d1_before = 80),
             Kind::D1Stall => self.fault(FaultKind::D1, amount, |faults| faults.d1_stall = 60),
+            Kind::Delete => self.delete(agent, amount),
+            Kind::DeleteWorkspace => self.delete_workspace(agent),
             Kind::DenoCrash => self.crash_deno(),
             Kind::DenoDown => {
                 self.deno.up = false;
@@ -56,6 +58,7 @@ impl World {
             Kind::Increment => self.increment(agent),
             Kind::Join => self.join(human),
             Kind::Leave => self.walk(human, walker::Event::Disconnect),
+            Kind::Move => self.move_documents(agent, amount),
             Kind::Pause => return self.pass(amount),
             Kind::Put => self.put(agent),
             Kind::Replace => {
@@ -94,6 +97,7 @@ impl World {
     }
 
     fn join(&mut self, human: usize) {
+        self.open_again(human);
         let event = match self.humans[human].walker.phase {
             Phase::Waiting => walker::Event::Wake,
             _ => walker::Event::Start,
@@ -134,6 +138,7 @@ impl World {
             self.open_reader(reader);
         }
         self.pass(HEALS_IN_MS)?;
+        self.come_again()?;
         // Whoever happens to be between two connections is not a little later.
         let mut looked = self.look();
         for _ in 0..LOOKS {
@@ -157,6 +162,19 @@ impl World {
         self.read_notes()?;
         self.d1.verify()?;
         self.check_end_of_feed()
+    }
+
+    /// What the Durable Object was not told of, it learns with the next connection: one after another comes again,
+    /// to a room in which the others are.
+    fn come_again(&mut self) -> Result<(), Violation> {
+        if !self.ledger.has_untold(&self.d1) {
+            return Ok(());
+        }
+        for id in self.connections_of(Relay::Cloudflare) {
+            self.break_connection(id);
+            self.pass(COMES_EVERY_MS)?;
+        }
+        self.pass(LOOKS_EVERY_MS)
     }
 
     fn look(&mut self) -> Result<(), Violation> {
@@ -201,6 +219,9 @@ const HEALS_IN_MS: u64 = 150_000;
 /// How often, and how far apart, it is looked again whether all is well.
 const LOOKS: u32 = 3;
 const LOOKS_EVERY_MS: u64 = 20_000;
+
+/// How far apart people come again: most are back by then.
+const COMES_EVERY_MS: u64 = 5_000;
 
 /// A room whose last client left saves and ends by then; a reader catches up.
 const CLEARS_IN_MS: u64 = 40_000;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::d1::D1;
+use crate::d1::{D1, StoredDocument};
 use crate::people::records::Planned;
 use crate::people::replica::{Extent, Replica};
 use crate::people::walker::Phase;
@@ -85,14 +85,16 @@ pub struct Ledger {
     pub ops: BTreeMap<String, Outcome>,
     /// The clocks that they were answered.
     pub answers: BTreeMap<String, Vec<u64>>,
-    /// What they wanted of records, by actor: all of it or nothing is done.
+    /// What they wanted of nodes, by actor: all of it or nothing is done.
     pub plans: BTreeMap<String, Vec<Planned>>,
     /// Counts of the record that agents count up: those answered, and those that may have been done.
     pub increments: (u64, u64),
+    /// Whether what the Worker told the room got lost for good (R3).
+    pub lost_tell: bool,
     /// How often somebody's role changed.
     pub role_changes: u64,
-    /// What receipts said to be saved: a document, its epoch, and how much of it.
-    pub promises: Vec<(&'static str, u64, Extent)>,
+    /// What receipts said to be saved: the epoch of a document, and how much of it.
+    pub promises: Vec<(u64, Extent)>,
     /// How much of each thing happened: a world in which nothing does checks nothing.
     pub counts: BTreeMap<&'static str, u64>,
 }
@@ -104,28 +106,35 @@ impl Ledger {
     }
 
     /// W8: all that a receipt covers is stored now and at the clock that it names, each delete included, or
-    /// the document is another one by now.
+    /// the document is gone or another one by now.
     pub fn check_receipt(&mut self, d1: &mut D1, receipt: Receipt) -> Result<(), Violation> {
         let Receipt { path, epoch, clock, covered, extent } = receipt;
         let wrong = |what: String| Err(Violation::new("W8", format!("a receipt for {what} in {path}")));
-        let Some(stored) = d1.document(path) else {
-            return if extent.is_empty() { Ok(()) } else { wrong("what is not stored at all".to_owned()) };
-        };
-        if epoch != 0 && stored.epoch != epoch {
-            return Ok(());
+        let stored = if epoch == 0 { d1.document(path) } else { d1.document_of(epoch) };
+        if let Some(stored) = &stored {
+            let there = stored.replica.counts();
+            let lost = |mark: &&String| !self.is_erased(mark) && !there.contains_key(*mark);
+            if let Some(mark) = covered.iter().find(lost) {
+                return wrong(format!("{mark}, which is not stored,"));
+            }
+            if !stored.replica.extent().includes(&extent) {
+                return wrong(format!("{extent:?}, which is not all stored,"));
+            }
         }
-        let there = stored.replica.counts();
-        if let Some(mark) = covered.iter().find(|mark| !self.is_erased(mark) && !there.contains_key(*mark)) {
-            return wrong(format!("{mark}, which is not stored,"));
+        // Of a document that is gone, the receipt may come later than the end; of none it may not come.
+        let then = d1.extent_at(stored.map_or(epoch, |stored| stored.epoch), clock);
+        if !then.is_some_and(|then| then.includes(&extent)) && !extent.is_empty() {
+            return wrong(format!("what was not stored at clock {clock}"));
         }
-        if !stored.replica.extent().includes(&extent) {
-            return wrong(format!("{extent:?}, which is not all stored,"));
-        }
-        if !d1.extent_at(path, clock).is_some_and(|then| then.includes(&extent)) && !extent.is_empty() {
-            return wrong(format!("what is stored, but not at clock {clock},"));
-        }
-        self.promises.push((path, epoch, extent));
+        self.promises.push((epoch, extent));
         Ok(())
+    }
+
+    /// Whether the room was not told of some change for good: the telling was lost, or the request was given up or
+    /// refused and carried out all the same.
+    pub fn has_untold(&self, d1: &D1) -> bool {
+        let is_open = |actor: &String| self.ops.get(actor).is_some_and(|outcome| *outcome != Outcome::Done);
+        self.lost_tell || d1.journal.iter().any(|change| is_open(&change.actor))
     }
 
     fn is_erased(&self, mark: &str) -> bool {
@@ -176,28 +185,23 @@ impl Ledger {
         Ok(())
     }
 
-    /// D1, W11: a stored document has what was saved in its epoch, once, and nothing of another.
+    /// D1, W11: a stored document has what was saved in its epoch, wherever it was then, once, and nothing of
+    /// another. So what was deleted does not come back in a document that is made later.
     fn check_document(&self, d1: &mut D1, path: &str) -> Result<(), Violation> {
-        let stored = d1.document(path);
-        let (epoch, there) = match &stored {
-            Some(stored) => (stored.epoch, stored.replica.counts()),
-            None => (0, BTreeMap::new()),
-        };
-        if stored.as_ref().is_some_and(|stored| stored.replica.has_hole()) {
+        let Some(StoredDocument { epoch, replica }) = d1.document(path) else { return Ok(()) };
+        let there = replica.counts();
+        if replica.has_hole() {
             return Err(Violation::new("D5", format!("{path} lacks something that it depends on")));
         }
         if let Some((mark, times)) = there.iter().find(|(_, times)| **times != 1) {
             return Err(Violation::new("R2", format!("{mark} is in {path} {times} times")));
         }
-        let lost = self.promises.iter().find(|(of, at, extent)| {
-            *of == path
-                && *at == epoch
-                && stored.as_ref().is_some_and(|stored| !stored.replica.extent().includes(extent))
-        });
-        if let Some((_, _, extent)) = lost {
+        let has = replica.extent();
+        let mut promised = self.promises.iter().filter(|(of, _)| *of == epoch);
+        if let Some((_, extent)) = promised.find(|(_, extent)| !has.includes(extent)) {
             return Err(Violation::new("D1", format!("of {extent:?}, saved in {path}, something is lost")));
         }
-        for (mark, known) in self.marks.iter().filter(|(_, known)| known.path == path) {
+        for (mark, known) in &self.marks {
             let is_there = there.contains_key(mark);
             if known.saved == Some(epoch) && !known.erased && !is_there {
                 return Err(Violation::new("D1", format!("{mark} was saved in {path} and is lost")));
@@ -222,19 +226,34 @@ impl World {
     pub fn check_end(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
-        self.ledger.check_tree(&self.d1)?;
-        for path in DOCUMENTS {
-            self.ledger.check_document(&mut self.d1, path)?;
+        self.ledger.check_nodes(&self.d1)?;
+        for path in self.d1.documents().into_keys() {
+            self.ledger.check_document(&mut self.d1, &path)?;
         }
         self.check_humans()?;
         self.check_readers()
+    }
+
+    /// Something was committed later than its relay waited. If it was the first that was saved of a document, with
+    /// no epoch and no key to say which, and that was deleted meanwhile, it makes another one.
+    pub fn note_late(&mut self, before: usize) {
+        let head = self.d1.journal.len();
+        let late = self.d1.journal[before..].iter().filter(|change| change.kind == "update");
+        for path in late.map(|change| change.path.clone()).collect::<Vec<_>>() {
+            let made = self.d1.document(&path).filter(|stored| stored.epoch == head as u64);
+            for mark in made.map(|stored| stored.replica.counts()).unwrap_or_default().into_keys() {
+                if let Some(known) = self.ledger.marks.get_mut(&mark) {
+                    known.stray = true;
+                }
+            }
+        }
     }
 
     /// What is left to be true after everybody left.
     pub fn check_end_of_feed(&mut self) -> Result<(), Violation> {
         self.d1.check_log()?;
         self.ledger.check_ops(&self.d1)?;
-        self.ledger.check_tree(&self.d1)?;
+        self.ledger.check_nodes(&self.d1)?;
         self.check_readers()
     }
 
@@ -243,6 +262,14 @@ impl World {
         for index in 0..self.humans.len() {
             let human = &self.humans[index];
             if let Phase::Stopped(_) = human.walker.phase {
+                continue;
+            }
+            if self.d1.is_deleted() {
+                if human.is_connected() {
+                    let what = format!("person {index} is still connected to a deleted workspace");
+                    return Err(Violation::new("F7", what));
+                }
+                // Each upgrade is refused with 410, which a browser does not tell.
                 continue;
             }
             if !human.is_settled() {

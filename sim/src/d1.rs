@@ -95,8 +95,9 @@ pub struct D1 {
     pub journal: Vec<Journalled>,
     /// Documents as they were when last looked at, with their clock and what they were compacted to.
     seen: BTreeMap<String, ((u64, u64), StoredDocument)>,
-    /// How much each document had, by the clock of the change that brought it there.
-    history: BTreeMap<String, BTreeMap<u64, Extent>>,
+    /// How much each epoch's document had, by the clock of the change that brought it there. A document that
+    /// moves keeps its epoch, and no two have the same.
+    history: BTreeMap<u64, BTreeMap<u64, Extent>>,
 }
 
 impl D1 {
@@ -174,15 +175,26 @@ impl D1 {
                 });
             }
             if let Some(document) = self.document(&change.path) {
-                self.history.entry(change.path.clone()).or_default().insert(clock, document.replica.extent());
+                self.history.entry(document.epoch).or_default().insert(clock, document.replica.extent());
             }
             self.journal.push(change);
         }
     }
 
-    /// How much a document had at a clock.
-    pub fn extent_at(&self, path: &str, clock: u64) -> Option<&Extent> {
-        Some(self.history.get(path)?.range(..=clock).next_back()?.1)
+    /// How much the document of an epoch had at a clock.
+    pub fn extent_at(&self, epoch: u64, clock: u64) -> Option<&Extent> {
+        Some(self.history.get(&epoch)?.range(..=clock).next_back()?.1)
+    }
+
+    /// Whether the workspace is deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.journal.last().is_some_and(|change| change.kind == "delete_workspace")
+    }
+
+    /// Whether a node, or something above it, was ever deleted or moved away after a clock.
+    pub fn was_removed(&self, path: &str, after: u64) -> bool {
+        let later = self.journal.iter().skip(usize::try_from(after).unwrap_or(usize::MAX));
+        later.filter(|change| change.kind == "delete").any(|change| is_within(path, &change.path))
     }
 
     /// F1: clocks are gapless and never used twice, also after pruning.
@@ -196,8 +208,11 @@ impl D1 {
         if newest.unwrap_or(0) != head {
             return Err(Violation::new("F1", format!("the newest clock is {newest:?} after {head} changes")));
         }
-        match self.journal.iter().position(|change| change.kind == "gap") {
-            Some(gap) => Err(Violation::new("F1", format!("clock {} was left out", gap + 1))),
+        if let Some(gap) = self.journal.iter().position(|change| change.kind == "gap") {
+            return Err(Violation::new("F1", format!("clock {} was left out", gap + 1)));
+        }
+        match self.journal.iter().rev().skip(1).find(|change| change.kind == "delete_workspace") {
+            Some(_) => Err(Violation::new("F7", "something changed in a deleted workspace".to_owned())),
             None => Ok(()),
         }
     }
@@ -241,6 +256,22 @@ impl D1 {
         let document = StoredDocument { epoch, replica };
         self.seen.insert(path.to_owned(), ((clock, base), document.clone()));
         Some(document)
+    }
+
+    /// The documents that are stored: their paths, and the epoch and clock of each.
+    pub fn documents(&self) -> BTreeMap<String, (u64, u64)> {
+        let sql = "SELECT path, epoch, clock FROM nodes WHERE workspace = ?1 AND kind = 'document'";
+        let mut statement = self.connection.prepare_cached(sql).expect("documents can be read");
+        let rows = statement
+            .query_map(params![WORKSPACE], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))
+            .expect("documents can be read");
+        rows.map(|row| row.expect("a document")).collect()
+    }
+
+    /// The document of an epoch, wherever it is by now.
+    pub fn document_of(&mut self, epoch: u64) -> Option<StoredDocument> {
+        let path = self.documents().into_iter().find(|(_, (known, _))| *known == epoch)?.0;
+        self.document(&path)
     }
 
     /// The updates stored past a clock, each of one row: a world's documents are far smaller than a row.
@@ -291,6 +322,11 @@ impl D1 {
             .ok()?;
         serde_json::from_str::<serde_json::Value>(&value).ok()?.get("n")?.as_u64()
     }
+}
+
+/// Whether a path is `root` or below it.
+pub fn is_within(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// SQLite's own words, as D1 passes them on.

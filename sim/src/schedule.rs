@@ -21,6 +21,10 @@ pub enum Kind {
     D1Before,
     /// D1 does not answer in time.
     D1Stall,
+    /// An agent deletes a document, or all of them.
+    Delete,
+    /// An agent deletes the workspace.
+    DeleteWorkspace,
     /// The Deno relay is killed and started again.
     DenoCrash,
     /// The Deno relay cannot be reached.
@@ -47,6 +51,8 @@ pub enum Kind {
     Join,
     /// A person leaves.
     Leave,
+    /// An agent moves a document, or all of them.
+    Move,
     /// Nothing, for a while.
     Pause,
     /// An agent writes a record.
@@ -74,7 +80,7 @@ pub enum Kind {
 }
 
 /// Every kind, how often it is drawn, and its name in a trace.
-const KINDS: [(Kind, u64, &str); 32] = [
+const KINDS: [(Kind, u64, &str); 35] = [
     (Kind::Append, 5, "append"),
     (Kind::Compact, 4, "compact"),
     (Kind::Cut, 4, "cut"),
@@ -82,6 +88,8 @@ const KINDS: [(Kind, u64, &str); 32] = [
     (Kind::D1After, 2, "d1-after"),
     (Kind::D1Before, 2, "d1-before"),
     (Kind::D1Stall, 2, "d1-stall"),
+    (Kind::Delete, 2, "delete"),
+    (Kind::DeleteWorkspace, 1, "delete-workspace"),
     (Kind::DenoCrash, 1, "deno-crash"),
     (Kind::DenoDown, 1, "deno-down"),
     (Kind::DenoDrain, 1, "deno-drain"),
@@ -95,6 +103,7 @@ const KINDS: [(Kind, u64, &str); 32] = [
     (Kind::Increment, 4, "increment"),
     (Kind::Join, 6, "join"),
     (Kind::Leave, 3, "leave"),
+    (Kind::Move, 2, "move"),
     (Kind::Pause, 4, "pause"),
     (Kind::Put, 6, "put"),
     (Kind::Replace, 2, "replace"),
@@ -140,7 +149,7 @@ impl Schedule {
         let mut random = Random::new(seed);
         let kinds: Vec<(Kind, u64)> = KINDS
             .iter()
-            .filter(|(kind, ..)| matches!(kind, Kind::Edit | Kind::Flush | Kind::Join) || random.percent(65))
+            .filter(|(kind, ..)| random.percent(share(*kind)))
             .map(|(kind, weight, _)| (*kind, *weight))
             .collect();
         let total: u64 = kinds.iter().map(|(_, weight)| weight).sum();
@@ -196,6 +205,18 @@ fn draw_step(random: &mut Random, kinds: &[(Kind, u64)], total: u64) -> Step {
         _ => random.below(12_000),
     };
     Step { wait, kind: chosen, who: random.below(64), amount, draw: random.draw() }
+}
+
+/// In how many of a hundred worlds a kind of step is drawn.
+const fn share(kind: Kind) -> u64 {
+    match kind {
+        Kind::Edit | Kind::Flush | Kind::Join => 100,
+        // Hardly anything happens any more once it is done.
+        Kind::DeleteWorkspace => 8,
+        // People who are sent away write nothing: most worlds are about those who stay.
+        Kind::Delete | Kind::Move => 35,
+        _ => 65,
+    }
 }
 
 fn name(kind: Kind) -> &'static str {

@@ -378,6 +378,9 @@ impl World {
         }
         self.d1.check_log()?;
         if self.d1.journal.len() > before {
+            if waiter.is_none() {
+                self.note_late(before);
+            }
             self.ledger.count("changes");
         }
         if let Some(waiter) = waiter {

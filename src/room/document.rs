@@ -8,6 +8,7 @@ use super::awareness::AwarenessTable;
 use super::config::RoomConfig;
 use super::outbox::Outbox;
 use super::session::SessionId;
+use super::storage::{StoreError, Stored};
 use super::tail::Tail;
 use super::view::View;
 
@@ -133,6 +134,24 @@ impl Document {
     /// storage cannot be read.
     pub(super) fn known_epoch(&self) -> Option<u64> {
         self.epoch.or(self.alone.epoch)
+    }
+
+    /// The clock up to which the members have what is stored. One that moves to a path where nothing was brings
+    /// rows that are older than what the room heard of meanwhile.
+    pub(super) fn has_through(&self) -> u64 {
+        if self.epoch.is_some() { self.clock } else { 0 }
+    }
+
+    /// What a pull found, if it is of the content that members have. A document that was stored when it was
+    /// asked for, and is not there, was deleted, and nobody told. What is overtaken is to be asked for again.
+    pub(super) fn judge(&self, found: Stored) -> Result<Stored, StoreError> {
+        if found.epoch.is_none() && self.epoch.is_some() && self.stored <= self.asked {
+            return Err(StoreError::Deleted);
+        }
+        if self.is_overtaken(found.clock, found.epoch) {
+            return Err(StoreError::Unavailable);
+        }
+        Ok(found)
     }
 
     /// Whether a read of the document at a clock shows the content of an epoch that is over.

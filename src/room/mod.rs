@@ -52,6 +52,7 @@ use document::Document;
 use lease::Lease;
 use session::Session;
 use tail::{Tail, Waiting};
+use view::View;
 
 /// One workspace on one relay. See the module for how to drive it.
 #[derive(Debug)]
@@ -456,27 +457,22 @@ impl Room {
     }
 
     fn delete_documents(&mut self, root: &str, clock: u64, now: Timestamp) {
-        // A document that was made after the delete, or is not stored at all, is another one.
-        let later = |document: &Document| match document.epoch {
-            Some(epoch) => epoch > clock,
-            None => document.view.is_loaded(),
-        };
-        let documents = self.documents.iter();
-        let spared: Vec<String> =
-            documents.filter(|(_, document)| later(document)).map(|(path, _)| path.clone()).collect();
-        let below = |path: &str| is_within(path, root) && !spared.iter().any(|spared| spared == path);
-        let deleted: Vec<String> = self.documents.keys().filter(|path| below(path)).cloned().collect();
-        for path in &deleted {
-            self.discard(path);
+        let mut deleted = Vec::new();
+        for (path, document) in self.documents.iter_mut().filter(|(path, _)| is_within(path, root)) {
+            // A document that was made after the delete, or is not stored at all, is another one. Whether it is
+            // stored, a flush or a load may be about to tell: then storage is asked whether it still is.
+            let is_another = match document.epoch {
+                Some(epoch) => epoch > clock,
+                None => !matches!(document.view, View::Absent),
+            };
+            document.announced = document.announced.max(clock);
+            if !is_another {
+                deleted.push(path.clone());
+            }
         }
-        let on_it: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| session.binary && below(&session.info.document))
-            .map(|(id, _)| *id)
-            .collect();
-        for session in on_it {
-            self.close(session, CloseCode::Deleted, "the document was deleted", now);
+        for path in deleted {
+            self.discard(&path);
+            self.close_members(&path, CloseCode::Deleted, "the document was deleted", now);
         }
     }
 }

@@ -110,7 +110,7 @@ impl Room {
                 Pull::Running(_, failures) | Pull::Wanted(_, failures) => failures,
                 Pull::Idle => 0,
             };
-            match result {
+            match result.and_then(|stored| document.judge(stored)) {
                 Ok(stored) => {
                     document.pull = Pull::Idle;
                     let known = document.learn_epoch(stored.clock, stored.epoch);
@@ -255,9 +255,9 @@ impl Room {
     fn pull(&mut self, path: &str, failures: u32, now: Timestamp) {
         if let Some(document) = self.documents.get_mut(path) {
             document.pull = Pull::Running(now + self.config.storage_timeout, failures);
-            document.asked = document.announced;
+            document.asked = document.announced.max(document.stored);
             document.checked = now;
-            let after = document.clock;
+            let after = document.has_through();
             let generation = document.generation;
             self.actions.push_back(Action::Pull { document: path.to_owned(), after, generation });
         }
@@ -370,7 +370,13 @@ impl Room {
         }
     }
 
-    fn close_members(&mut self, path: &str, code: CloseCode, reason: &'static str, now: Timestamp) {
+    pub(super) fn close_members(
+        &mut self,
+        path: &str,
+        code: CloseCode,
+        reason: &'static str,
+        now: Timestamp,
+    ) {
         let members = self.documents.get(path).map(|document| document.members.clone()).unwrap_or_default();
         for session in members {
             self.close(session, code, reason, now);
@@ -460,7 +466,7 @@ impl Room {
                 update: flush.update,
                 actor: flush.actor,
                 flush: flush.flush,
-                after: document.clock,
+                after: document.has_through(),
             }));
         }
     }

@@ -116,7 +116,7 @@ impl World {
         person.access.note_connection();
         let (writes, has_no_epoch) = (person.access.token_writes, person.epoch.is_none());
         if writes && person.access.is_edited {
-            for known in self.ledger.marks.values_mut().filter(|known| known.path == person.path) {
+            for known in self.ledger.marks.values_mut() {
                 known.erased |= known.hidden;
             }
         }

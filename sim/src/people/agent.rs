@@ -189,6 +189,8 @@ pub async fn ask(bus: &Rc<Bus>, wanted: Call, mut note: Note, notes: &Notes) {
             Some(Response { status: 503, .. }) | None => {
                 bus.ask(|waiter| Ask::Sleep(300 << attempt, waiter)).await;
             }
+            // Once the workspace is deleted nobody is told what an earlier try did, also of the Worker's own.
+            Some(Response { status: 410, .. }) => break,
             // A try that D1 did not answer may yet be carried out.
             Some(_) if bus.unanswered.get() > unanswered => break,
             Some(_) => {
@@ -206,7 +208,7 @@ async fn ask_again(bus: &Bus, wanted: &Call, note: &Note, key: Option<String>) -
         return None;
     }
     let request = Request { actor: note.actor.clone(), key, call: wanted.clone() };
-    let answer = call(bus, request).await.filter(|answer| answer.status != 503)?;
+    let answer = call(bus, request).await.filter(|answer| !matches!(answer.status, 410 | 503))?;
     let clocks = if answer.clocks.is_empty() { vec![answer.clock] } else { answer.clocks.clone() };
     let is_same = answer.status == 200 && clocks == note.clocks;
     (!is_same).then_some(answer)

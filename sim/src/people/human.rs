@@ -78,6 +78,11 @@ impl Human {
 }
 
 impl Human {
+    /// Whether the walker has an open connection.
+    pub const fn is_connected(&self) -> bool {
+        matches!(self.walker.phase, Phase::Open | Phase::Synced(_))
+    }
+
     /// Connected, with everything there and here, or stopped for good.
     pub fn is_settled(&self) -> bool {
         match self.walker.phase {
@@ -128,7 +133,7 @@ impl World {
             }
             Effect::RefreshToken(_) => person.access.forget_token(),
             Effect::Stop(why) => {
-                self.ledger.count("stops");
+                self.ledger.count(if why == "deleted" { "sent away" } else { "stops" });
                 if why == "epoch_changed" {
                     self.load_again(human);
                 }
@@ -363,6 +368,13 @@ impl World {
 
     /// The document was replaced: a new copy, without what the old one had (W11).
     fn load_again(&mut self, human: usize) {
+        self.begin_copy(human);
+        self.ledger.count("reloads");
+        self.walk(human, walker::Event::Restart);
+    }
+
+    /// A copy of what is stored at the person's path, to be loaded.
+    pub(super) fn begin_copy(&mut self, human: usize) {
         let knows_epoch = self.random.percent(50);
         let path = self.humans[human].path;
         let epoch = self.d1.document(path).map(|stored| stored.epoch).filter(|_| knows_epoch);
@@ -374,8 +386,6 @@ impl World {
         person.receipts = Receipts::new();
         person.access.begin_copy();
         person.awareness_clock = 0;
-        self.ledger.count("reloads");
-        self.walk(human, walker::Event::Restart);
     }
 }
 

@@ -8,5 +8,6 @@ pub mod reader;
 pub mod receipts;
 pub mod records;
 pub mod records_model;
+pub mod removals;
 pub mod replica;
 pub mod walker;

@@ -1,6 +1,7 @@
 //! An agent's process that follows the feed (F3): every clock once and in order, or a reset.
 
 use crate::checks::Violation;
+use crate::d1::is_within;
 use crate::feed::cursor::Start;
 use crate::feed::filter::Filter;
 use crate::protocol::change::Change;
@@ -17,23 +18,30 @@ pub struct Reader {
     /// Every clock up to here was given, held back by the filter, or covered by a reset.
     covered: u64,
     is_filtered: bool,
+    /// Told that the workspace is deleted: it does not come again.
+    has_ended: bool,
 }
 
 impl Reader {
     /// A reader of everything, or of records only.
     pub const fn new(is_filtered: bool) -> Self {
-        Self { stream: None, cursor: 0, covered: 0, is_filtered }
+        Self { stream: None, cursor: 0, covered: 0, is_filtered, has_ended: false }
     }
 }
 
 impl World {
     /// A reader connects.
     pub fn open_reader(&mut self, reader: usize) {
-        if self.readers[reader].stream.is_some() {
+        if self.readers[reader].stream.is_some() || self.readers[reader].has_ended {
             return;
         }
         if self.random.percent(self.faults.http) {
             return self.at(self.now + 1_000, Event::Read(reader));
+        }
+        if self.d1.is_deleted() {
+            // 410: what came between its cursor and the end it does not learn any more.
+            self.readers[reader].has_ended = true;
+            return;
         }
         let Reader { cursor, is_filtered, .. } = self.readers[reader];
         let filter = match is_filtered {
@@ -92,9 +100,24 @@ impl World {
                 self.ledger.count("resets");
             }
             "head" => self.check_skipped(reader, id)?,
+            "deleted" => return self.check_told_end(reader),
             _ => return Ok(()),
         }
         self.readers[reader].covered = id.max(self.readers[reader].covered);
+        Ok(())
+    }
+
+    /// F7: whoever listens to the end was told everything before it, unless the log has it no longer.
+    fn check_told_end(&mut self, reader: usize) -> Result<(), Violation> {
+        self.readers[reader].has_ended = true;
+        self.ledger.count("ends told");
+        let head = self.d1.journal.len() as u64;
+        let covered = self.readers[reader].covered;
+        if !self.d1.is_deleted() || (covered != head && covered >= self.d1.floor()) {
+            let what =
+                format!("reader {reader} is told the end of the workspace, and has {covered} of {head}");
+            return Err(Violation::new("F7", what));
+        }
         Ok(())
     }
 
@@ -123,6 +146,14 @@ impl World {
     pub fn check_readers(&mut self) -> Result<(), Violation> {
         let head = self.d1.journal.len() as u64;
         for reader in 0..self.readers.len() {
+            if self.d1.is_deleted() {
+                match self.readers[reader].has_ended {
+                    true => continue,
+                    false => {
+                        return Err(Violation::new("F7", format!("reader {reader} goes on without end")));
+                    }
+                }
+            }
             self.check_skipped(reader, head.min(self.last_held(reader)))?;
             let covered = self.readers[reader].covered;
             if covered != head {
@@ -139,7 +170,7 @@ impl World {
 }
 
 fn is_record(path: &str) -> bool {
-    path == RECORDS || path.strip_prefix(RECORDS).is_some_and(|rest| rest.starts_with('/'))
+    is_within(path, RECORDS)
 }
 
 /// Where agents' records are.

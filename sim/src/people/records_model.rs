@@ -1,24 +1,49 @@
-//! What the tree of records has to be: every committed change, in the order of its clock, done to a map.
+//! What the nodes have to be: every committed change, in the order of its clock, done to a map.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use crate::checks::{Ledger, Violation};
-use crate::d1::D1;
+use crate::d1::{D1, Journalled, is_within};
 use crate::people::records::{Planned, What};
 
-type Tree = BTreeMap<String, (Value, u64)>;
+/// The tree of records, and the documents.
+type Tree = BTreeMap<String, Node>;
+
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    /// Of this epoch, at this clock.
+    Document(u64, u64),
+    Record(Value, u64),
+}
+
+impl Node {
+    const fn clock(&self) -> u64 {
+        match self {
+            Self::Document(_, clock) | Self::Record(_, clock) => *clock,
+        }
+    }
+
+    fn moved(self, at: u64) -> Self {
+        match self {
+            Self::Document(epoch, _) => Self::Document(epoch, at),
+            Self::Record(value, _) => Self::Record(value, at),
+        }
+    }
+}
 
 impl Ledger {
-    /// R1: a batch is done as a whole, one change an op and in order, on what it asked for; and the records
-    /// are what that makes of them.
-    pub fn check_tree(&self, d1: &D1) -> Result<(), Violation> {
+    /// R1: a batch is done as a whole, one change an op and in order, on what it asked for; and the nodes
+    /// are what that makes of them. So nothing that was deleted is there again, and what was moved is there
+    /// once, at its new path.
+    pub fn check_nodes(&self, d1: &D1) -> Result<(), Violation> {
         let mut tree = Tree::new();
         let mut clock = 0;
         while let Some(change) = d1.journal.get(clock) {
             let Some(plan) = self.plans.get(&change.actor) else {
                 clock += 1;
+                write_document(&mut tree, change, clock as u64);
                 continue;
             };
             for planned in plan {
@@ -37,17 +62,31 @@ impl Ledger {
                 })?;
             }
         }
-        let stored = d1.records("tree");
+        let records = d1.records("tree").into_iter();
+        let records = records.map(|(path, (value, clock))| (path, Node::Record(value, clock)));
+        let documents = d1.documents().into_iter();
+        let documents = documents.map(|(path, (epoch, clock))| (path, Node::Document(epoch, clock)));
+        let stored: Tree = records.chain(documents).collect();
         if tree == stored {
             return Ok(());
         }
-        Err(Violation::new("R1", format!("records are {stored:?}, and changes make {tree:?}")))
+        Err(Violation::new("R1", format!("nodes are {stored:?}, and changes make {tree:?}")))
     }
+}
+
+/// A document begins with its first update, and anew with each replacement.
+fn write_document(tree: &mut Tree, change: &Journalled, clock: u64) {
+    let epoch = match (change.kind.as_str(), tree.get(&change.path)) {
+        ("update", Some(Node::Document(epoch, _))) => *epoch,
+        ("update" | "replace", _) => clock,
+        _ => return,
+    };
+    tree.insert(change.path.clone(), Node::Document(epoch, clock));
 }
 
 fn apply(tree: &mut Tree, planned: &Planned, clock: u64) -> Result<(), &'static str> {
     let Planned { path, precondition, what } = planned;
-    if !precondition.holds(tree.get(path).map(|(_, clock)| *clock)) {
+    if !precondition.holds(tree.get(path).map(Node::clock)) {
         return Err("what it asks for does not hold");
     }
     match what {
@@ -56,8 +95,8 @@ fn apply(tree: &mut Tree, planned: &Planned, clock: u64) -> Result<(), &'static 
                 return Err("there is something already");
             }
             for old in below(tree, from).collect::<Vec<_>>() {
-                if let Some((value, _)) = tree.remove(&old) {
-                    tree.insert(format!("{path}{}", &old[from.len()..]), (value, clock));
+                if let Some(node) = tree.remove(&old) {
+                    tree.insert(format!("{path}{}", &old[from.len()..]), node.moved(clock));
                 }
             }
         }
@@ -72,20 +111,17 @@ fn apply(tree: &mut Tree, planned: &Planned, clock: u64) -> Result<(), &'static 
         What::Leave if below(tree, path).next().is_none() => return Err("there is nothing"),
         What::Leave => {}
         What::Patch(patch) => {
-            let Some((value, at)) = tree.get_mut(path) else { return Err("there is no record") };
+            let Some(Node::Record(value, at)) = tree.get_mut(path) else { return Err("there is no record") };
             merge(value, patch);
             *at = clock;
         }
-        What::Put(value) => drop(tree.insert(path.clone(), (value.clone(), clock))),
+        What::Put(value) => drop(tree.insert(path.clone(), Node::Record(value.clone(), clock))),
     }
     Ok(())
 }
 
 fn below<'t>(tree: &'t Tree, root: &'t str) -> impl Iterator<Item = String> + 't {
-    let is_below = move |path: &&String| {
-        path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    tree.keys().filter(is_below).cloned()
+    tree.keys().filter(move |path| is_within(path, root)).cloned()
 }
 
 /// A JSON merge patch (RFC 7396).

@@ -116,8 +116,9 @@ impl World {
         if !self.cloudflare.up || self.random.percent(self.faults.tell) {
             if attempt < TELL_ATTEMPTS {
                 let at = self.now + self.delay();
-                self.at(at, Event::Tell(change, lease, attempt + 1));
+                return self.at(at, Event::Tell(change, lease, attempt + 1));
             }
+            self.ledger.lost_tell = true;
             return;
         }
         let shell = self.object();

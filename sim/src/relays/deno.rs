@@ -11,7 +11,7 @@ use crate::feed::cursor::Start;
 use crate::feed::filter::Filter;
 use crate::network::{MAX_QUEUED_BYTES, Relay};
 use crate::protocol::Timestamp;
-use crate::protocol::change::Change;
+use crate::protocol::change::{Change, ChangeKind};
 use crate::relays::cloudflare::RESTART;
 use crate::relays::spool::{Group, SPOOL_BATCH_MS, Spool};
 use crate::relays::stream::Listener;
@@ -266,6 +266,13 @@ impl World {
                         shell.with(|core, now| core.handle_change(&change, now));
                     }
                 }
+                // The end of the stream that follows finds no feed.
+                "deleted" => {
+                    self.deno.feed = None;
+                    let (kind, path, actor) = (ChangeKind::DeleteWorkspace, String::new(), String::new());
+                    let end = Change { clock: head, kind, path, actor, at: self.now };
+                    return shell.with(|core, now| core.handle_change(&end, now));
+                }
                 "reset" => shell.with(|core, now| core.handle_reset(head, now)),
                 "head" if is_start => shell.with(|core, now| core.handle_reset(head, now)),
                 _ => {}
@@ -340,7 +347,9 @@ fn error_of(answer: Option<&Response>) -> StoreError {
     match answer {
         Some(answer) if answer.code == "epoch_changed" => StoreError::EpochChanged,
         Some(answer) if answer.status == 413 => StoreError::TooLarge,
-        Some(answer) if answer.code == "workspace_not_found" => StoreError::Deleted,
+        Some(answer) if matches!(answer.code, "workspace_deleted" | "workspace_not_found") => {
+            StoreError::Deleted
+        }
         _ => StoreError::Unavailable,
     }
 }

@@ -6,7 +6,7 @@ use crate::edge::room_object::Shell;
 use crate::network::{ConnectionId, Data, End, Relay};
 use crate::protocol::awareness;
 use crate::protocol::message::{Message, decode_frame};
-use crate::world::{Event, World};
+use crate::world::{Event, Faults, World};
 
 impl World {
     /// An upgrade reaches its relay.
@@ -15,7 +15,7 @@ impl World {
         let (relay, info, end) = (connection.relay, connection.info.clone(), connection.end);
         let answered = self.now + self.delay();
         let is_valid = info.expires_at > self.now || matches!(end, End::Bridge(_));
-        if !self.relay_is_up(relay) || !is_valid {
+        if !self.relay_is_up(relay) || !is_valid || self.is_refused(relay) {
             return self.at(answered, Event::Opened(id, false));
         }
         let shell = match relay {
@@ -31,6 +31,18 @@ impl World {
             connection.says_nothing_before(answered);
         }
         self.at(answered, Event::Opened(id, true));
+    }
+
+    /// Whether the relay knows that the workspace is deleted (410). While D1 does not answer it lets people in, and
+    /// so does the Deno relay where it has a room.
+    fn is_refused(&mut self, relay: Relay) -> bool {
+        let Faults { d1_before, d1_stall, http, .. } = self.faults;
+        let asks = relay == Relay::Cloudflare || self.deno.shell().is_none();
+        let fails = match relay {
+            Relay::Cloudflare => d1_before + d1_stall,
+            Relay::Deno => d1_before + d1_stall + http,
+        };
+        self.d1.is_deleted() && asks && !self.random.percent(fails.min(100))
     }
 
     /// The answer to an upgrade reaches the client.

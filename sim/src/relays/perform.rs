@@ -4,6 +4,7 @@ use crate::checks::Violation;
 use crate::edge::room_storage;
 use crate::network::{Connection, ConnectionId, Data, End, Relay};
 use crate::protocol::awareness;
+use crate::protocol::close::CloseCode;
 use crate::protocol::message::{Message, decode_frame};
 use crate::room::{Action, Frame, Persist, SessionId};
 use crate::world::World;
@@ -42,6 +43,9 @@ impl World {
                 Action::Close { session, code, .. } => {
                     if let Some((id, _)) = self.find(relay, session) {
                         self.ledger.count(close_name(code.number()));
+                        if code == CloseCode::Deleted {
+                            self.check_deleted(id)?;
+                        }
                         self.dismiss(id, code.number());
                     }
                 }
@@ -173,6 +177,7 @@ fn close_name(code: u16) -> &'static str {
         1012 => "closed 1012",
         1013 => "closed 1013",
         4401 => "closed 4401",
+        4404 => "closed 4404",
         4409 => "closed 4409",
         _ => "closed with another code",
     }

@@ -32,6 +32,8 @@ pub struct Request {
 pub enum Call {
     /// `POST …/docs/<path>/updates`
     Append { path: String, update: Vec<u8>, epoch: Option<u64>, since: Option<u64> },
+    /// `DELETE /api/workspaces/:id`
+    DeleteWorkspace,
     /// `POST …/docs/<path>/edits`
     Edit { path: String, body: String },
     /// `POST …/nodes/<path>/move`
@@ -91,11 +93,22 @@ pub async fn answer(bus: Rc<Bus>, request: Request) -> Response {
     let db = Db::new(Rc::clone(&bus));
     let Request { actor, key, call } = request;
     let call = Handler { bus: &bus, db: &db, actor: &actor, key, hash: body_hash(&call) }.run(&call).await;
+    let call = match call {
+        Err(DbError::NoWorkspace) => absent(&db).await,
+        call => call,
+    };
     call.unwrap_or_else(|error| match error {
-        DbError::NoWorkspace => Response::problem(404, "workspace_not_found"),
         DbError::TooLarge => Response::problem(413, "payload_too_large"),
         DbError::Permanent(_) => Response::problem(500, "internal"),
         _ => Response::problem(503, "storage_unavailable"),
+    })
+}
+
+/// `edge::workspaces::absent`: deleted, or never made.
+async fn absent(db: &Db) -> Result<Response, DbError> {
+    Ok(match db.head(WORKSPACE).await? {
+        Some(_) => Response::problem(410, "workspace_deleted"),
+        None => Response::problem(404, "workspace_not_found"),
     })
 }
 
@@ -107,7 +120,7 @@ fn body_hash(call: &Call) -> String {
         Call::Edit { body, .. } => body.clone(),
         Call::Move { to, .. } => to.clone(),
         Call::Ops(ops) => ops.iter().map(|op| format!("{:?}", op.action)).collect(),
-        Call::Read { .. } | Call::ReadNode { .. } => String::new(),
+        Call::DeleteWorkspace | Call::Read { .. } | Call::ReadNode { .. } => String::new(),
     }
 }
 
@@ -125,6 +138,7 @@ impl Handler<'_> {
             Call::Append { path, update, epoch, since } => {
                 self.append(self.appending(path, update, *epoch, *since, false)).await
             }
+            Call::DeleteWorkspace => self.delete_workspace().await,
             Call::Edit { path, body } => self.edit(path, body).await,
             Call::Move { from, to, precondition } => self.rename(from, to, *precondition).await,
             Call::Ops(ops) => self.mutate(ops).await,
@@ -133,6 +147,21 @@ impl Handler<'_> {
             Call::Replace { path, update } => {
                 self.append(self.appending(path, update, None, None, true)).await
             }
+        }
+    }
+
+    /// `edge::workspaces::delete`. The workspace is looked at before the key.
+    async fn delete_workspace(&self) -> Result<Response, DbError> {
+        match self.keyed().delete_workspace(WORKSPACE, self.actor, self.op(), clock::now()).await {
+            Ok((clock, live_until)) => {
+                self.announce(vec![self.change(clock, ChangeKind::DeleteWorkspace, "")], live_until);
+                Ok(Response::ok(clock))
+            }
+            Err(DbError::NoWorkspace) => match self.replay(1).await? {
+                Some(first) => Ok(Response::ok(first.clock)),
+                None => Err(DbError::NoWorkspace),
+            },
+            Err(error) => Err(error),
         }
     }
 

@@ -229,3 +229,92 @@ fn w11_who_may_only_read_learns_the_epoch_and_so_can_state_it() {
     let told = sim.take(viewer).text;
     assert_eq!((&told[0]["reason"], &told[0]["epoch"]), (&"forbidden".into(), &1.into()));
 }
+
+fn delete(clock: u64) -> Change {
+    Change { clock, kind: ChangeKind::Delete, path: "doc".into(), actor: "bot".into(), at: 0 }
+}
+
+#[test]
+fn f7_a_delete_that_overtakes_the_answer_to_the_first_save_closes_its_people() {
+    let mut sim = Sim::new();
+    let a = sim.join("ann");
+    sim.storage.silent = true;
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.text(a, &super::sim::flush(1));
+    // Saved as clock 1, deleted at once, and the room hears of both in the other order.
+    sim.storage.silent = false;
+    sim.change(&delete(2));
+    assert_eq!(sim.inboxes[&a].closed, None, "not stored, as far as the room knows");
+    let saved = Persisted { clock: 1, epoch: 1, at: sim.now, missed: false };
+    let flush = 1 + (1 << 32);
+    sim.room.handle_persisted("doc", flush, Ok(saved), sim.now);
+    sim.drain(None);
+    assert_eq!(sim.inboxes[&a].closed, Some(CloseCode::Deleted));
+    assert!(sim.room.is_idle());
+}
+
+#[test]
+fn f7_a_delete_that_nobody_told_is_noticed_with_the_next_who_comes() {
+    let mut sim = Sim::new();
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 1;
+    let a = sim.join("ann");
+    sim.storage.rows.clear();
+    let b = sim.join("bob");
+    sim.advance(2_000);
+    let closed = [sim.take(a).closed, sim.take(b).closed];
+    assert_eq!(closed, [Some(CloseCode::Deleted); 2]);
+}
+
+#[test]
+fn d3_a_document_that_moves_to_where_people_wait_is_pulled_whole() {
+    let mut sim = Sim::with(RoomConfig { follows_feed: true, ..RoomConfig::default() });
+    let a = sim.join("ann");
+    // Its rows keep their clocks, and are older than what the room knows there to be nothing of.
+    sim.room.handle_reset(5, sim.now);
+    sim.drain(None);
+    sim.storage.append("doc", &typed(7, 0));
+    sim.storage.epoch = 1;
+    sim.change(&Change { kind: ChangeKind::Move, ..delete(7) });
+    assert_eq!(sim.take(a).updates().last(), Some(&typed(7, 0)));
+}
+
+#[test]
+fn w11_a_pull_from_before_a_delete_is_not_mixed_with_what_came_after() {
+    let mut sim = Sim::with(RoomConfig { follows_feed: true, ..RoomConfig::default() });
+    let a = sim.join("ann");
+    let told = sim.storage.append("doc", &typed(7, 0));
+    sim.storage.silent = true;
+    sim.change(&told);
+    // What the pull reads is deleted, and the next save makes another document.
+    sim.storage.rows.clear();
+    sim.storage.head = 2;
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.storage.silent = false;
+    sim.storage.epoch = 3;
+    sim.advance(2_000);
+    let late = Stored { updates: vec![typed(7, 0)], clock: 1, epoch: Some(1) };
+    sim.room.handle_pulled("doc", 1, Ok(late), sim.now);
+    sim.drain(None);
+    sim.advance(2_000);
+    let inbox = sim.take(a);
+    assert_eq!(inbox.closed, None);
+    assert!(!inbox.updates().contains(&typed(7, 0)), "{:?}", inbox.updates());
+}
+
+#[test]
+fn f7_a_late_word_of_a_delete_leaves_who_is_about_to_load_what_was_made_after_it() {
+    let mut sim = Sim::new();
+    sim.storage.head = 2;
+    sim.storage.append("doc", &typed(1, 0));
+    sim.storage.epoch = 3;
+    sim.storage.silent = true;
+    let a = sim.join("ann");
+    sim.storage.silent = false;
+    sim.change(&delete(2));
+    let stored = Stored { updates: vec![typed(1, 0)], clock: 3, epoch: Some(3) };
+    sim.room.handle_loaded("doc", 1, Ok(stored), sim.now);
+    sim.drain(None);
+    let inbox = sim.take(a);
+    assert_eq!((inbox.closed, inbox.updates().first()), (None, Some(&typed(1, 0))));
+}
