@@ -41,6 +41,8 @@ export interface Gauges {
   /** Sockets that are told to close and have not gone yet, and the bytes they have not taken. */
   readonly partingConnections: number;
   readonly stuckBytes: number;
+  /** Frames that wait for their turn, with what each costs besides its bytes. */
+  readonly waitingBytes: number;
   readonly rooms: number;
   /** Age of the oldest update that is not saved, in seconds; 0 when all is saved. */
   readonly unsavedAge: number;
@@ -72,6 +74,7 @@ function gaugeSeries(gauges: Gauges): Series[] {
     gauge("connections", "WebSockets, those on their way out included.", gauges.connections),
     gauge("connections_parting", "WebSockets told to close that are still there.", gauges.partingConnections),
     gauge("stuck_bytes", "Bytes that those have not taken.", gauges.stuckBytes),
+    gauge("waiting_bytes", "Frames that wait because the relay is busy.", gauges.waitingBytes),
     gauge("rooms", "Workspaces with somebody in them or something to save.", gauges.rooms),
     gauge("unsaved_age_seconds", "Age of the oldest unsaved update.", gauges.unsavedAge),
     gauge("spool_rows", "Unsaved updates in the spool.", gauges.spoolRows),

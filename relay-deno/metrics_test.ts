@@ -5,6 +5,7 @@ const GAUGES = {
   connections: 3,
   partingConnections: 1,
   stuckBytes: 2,
+  waitingBytes: 0,
   rooms: 1,
   unsavedAge: 1.5,
   spoolRows: 4,
