@@ -40,8 +40,8 @@ export const MAX_WAITING_OF_SOCKET = 4 * 1024 * 1024;
 /** The same of all sockets together, of which many that are slow alone must not fill the memory. */
 export const MAX_WAITING = 128 * 1024 * 1024;
 
-/** What a frame that waits costs besides its bytes: a flood is of small ones. */
-export const WAITING_COST = 256;
+/** What a frame that waits costs besides its bytes: a flood is of small ones, which are work. 4,000 take 0.1 s. */
+export const WAITING_COST = 1024;
 
 /** How long an accepted handshake may take until the socket is open, in ms. A cut one never is. */
 export const OPEN_DEADLINE = 5_000;
