@@ -1,10 +1,13 @@
 // A hundred workspaces at once (A.1): each is a room of its own, which costs the same however many there are, asks
 // storage for its own document once, and is gone when its people are.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { commanded, startBothFaulty } from "./support/faults.mjs";
 import { STEP_1, docAt, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
+import { verified } from "./support/verified.mjs";
 import { PATIENCE, until } from "./support/waiting.mjs";
 
 const MIB = 1024 * 1024;
@@ -22,13 +25,16 @@ const LOAD = { on: "d1", match: "ORDER BY clock, part LIMIT 256 -- 0 ", how: "pa
 const [STORED, WRITTEN] = [5, [30, 400]];
 
 describe("a hundred workspaces", { concurrency: 1, timeout: 240_000, skip: process.platform !== "linux" && "reads /proc" }, () => {
+  let dataDir;
   let both;
   before(async () => {
-    both = await startBothFaulty({ onLog: () => {}, relay: { onLog: () => {} } });
+    dataDir = mkdtempSync(join(tmpdir(), "yrelay-rooms-"));
+    both = await startBothFaulty({ dataDir, onLog: () => {}, relay: { onLog: () => {} } });
   });
   after(async () => {
+    await both?.deno.process.stop();
     await both?.cf.stop();
-    await both?.deno.stop();
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
   });
 
   /** A workspace with a stored document; no other has updates of these Yjs clients. */
@@ -103,4 +109,6 @@ describe("a hundred workspaces", { concurrency: 1, timeout: 240_000, skip: proce
       }
     });
   }
+
+  test("A.1 the database of all of them is whole", () => verified(dataDir));
 });
