@@ -14,7 +14,7 @@ import { verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
 
 /** From the first person to the last write, in s. The whole case has 720; then leave it a quiet machine. */
-const SECONDS = Number(process.env.YRELAY_SCALE_SECONDS ?? 36);
+const SECONDS = Number(process.env.YRELAY_SCALE_SECONDS ?? 30);
 /** People, documents, and writes a second of each; the whole case as in row A.67. */
 const [CLIENTS, DOCUMENTS, RATE] = SECONDS >= 720 ? [100, 25, 1] : [20, 5, 2];
 /** How many relays there are, in turn, for equal times. */
