@@ -13,6 +13,7 @@ import { Metrics } from "./metrics.ts";
 import { Parting } from "./parting.ts";
 import { type HostParts, RoomHost } from "./room_host.ts";
 import { Storage } from "./storage.ts";
+import { Turns } from "./turns.ts";
 import { createVerifier } from "./verify.ts";
 
 /** Sync step 1 of an empty document, and "hi" by client 101. */
@@ -108,6 +109,7 @@ export async function withRelay(
   const host = new RoomHost({
     storage,
     parting,
+    turns: new Turns(),
     metrics,
     log,
     coreConfig: JSON.stringify({ followsFeed: true, flushAfter: 100 }),

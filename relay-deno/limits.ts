@@ -28,6 +28,21 @@ export const QUEUED_WORTH_TELLING = 1024 * 1024;
  */
 export const MAX_PARTING = 1024;
 
+/**
+ * How long frames are dealt with before everything else gets its turn, in ms: short beside what a probe or a person
+ * notices, long beside what a change costs.
+ */
+export const TURN = 20;
+
+/** Bytes of frames of one socket that may wait for their turn: as much as may be queued the other way (W9). */
+export const MAX_WAITING_OF_SOCKET = 4 * 1024 * 1024;
+
+/** The same of all sockets together, of which many that are slow alone must not fill the memory. */
+export const MAX_WAITING = 128 * 1024 * 1024;
+
+/** What a frame that waits costs besides its bytes: a flood is of small ones, which are work. 4,000 take 0.1 s. */
+export const WAITING_COST = 1024;
+
 /** How long an accepted handshake may take until the socket is open, in ms. A cut one never is. */
 export const OPEN_DEADLINE = 5_000;
 

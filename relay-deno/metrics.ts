@@ -43,6 +43,8 @@ export interface Gauges {
   readonly stuckBytes: number;
   /** Bytes that the other sockets have not taken. */
   readonly queuedBytes: number;
+  /** Frames that wait for their turn, with what each costs besides its bytes. */
+  readonly waitingBytes: number;
   readonly rooms: number;
   /** Age of the oldest update that is not saved, in seconds; 0 when all is saved. */
   readonly unsavedAge: number;
@@ -75,6 +77,7 @@ function gaugeSeries(gauges: Gauges): Series[] {
     gauge("connections_parting", "WebSockets told to close that are still there.", gauges.partingConnections),
     gauge("stuck_bytes", "Bytes that those have not taken.", gauges.stuckBytes),
     gauge("queued_bytes", "Bytes that the other WebSockets have not taken.", gauges.queuedBytes),
+    gauge("waiting_bytes", "Frames that wait because the relay is busy.", gauges.waitingBytes),
     gauge("rooms", "Workspaces with somebody in them or something to save.", gauges.rooms),
     gauge("unsaved_age_seconds", "Age of the oldest unsaved update.", gauges.unsavedAge),
     gauge("spool_rows", "Unsaved updates in the spool.", gauges.spoolRows),

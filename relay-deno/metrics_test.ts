@@ -6,6 +6,7 @@ const GAUGES = {
   partingConnections: 1,
   stuckBytes: 2,
   queuedBytes: 5,
+  waitingBytes: 0,
   rooms: 1,
   unsavedAge: 1.5,
   spoolRows: 4,

@@ -18,6 +18,7 @@ import { RoomHost } from "./room_host.ts";
 import { Spool } from "./spool.ts";
 import { SpoolDrain } from "./spool_drain.ts";
 import { Storage } from "./storage.ts";
+import { Turns } from "./turns.ts";
 import { createVerifier, type Verifier } from "./verify.ts";
 
 /** A running relay. */
@@ -48,7 +49,7 @@ export async function startRelay(
     metrics,
     log,
   );
-  const parting = new Parting(metrics);
+  const [parting, turns] = [new Parting(metrics), new Turns()];
   const people = new People({
     session: config.label,
     present: storage.present.bind(storage),
@@ -58,6 +59,7 @@ export async function startRelay(
   const host = new RoomHost({
     storage,
     parting,
+    turns,
     metrics,
     log,
     people,
@@ -75,6 +77,7 @@ export async function startRelay(
     partingConnections: parting.count,
     stuckBytes: parting.stuckBytes,
     queuedBytes: host.queuedBytes,
+    waitingBytes: turns.waiting,
     rooms: host.count,
     unsavedAge: Math.max(0, Date.now() - (host.unsavedSince ?? Date.now())) / 1000,
     loopDelay: loop.takeLongest() / 1000,

@@ -17,11 +17,13 @@ import type { Parting } from "./parting.ts";
 import type { People } from "./people.ts";
 import type { Spool, SpoolSource } from "./spool.ts";
 import type { Storage, StoreError } from "./storage.ts";
+import type { Turns } from "./turns.ts";
 
 /** What all rooms of the process share. */
 export interface RoomParts {
   readonly storage: Storage;
   readonly parting: Parting;
+  readonly turns: Turns;
   readonly metrics: Metrics;
   readonly log: Log;
   /** Who is told of the people on sockets. */
@@ -151,25 +153,41 @@ export class Room implements SpoolSource {
   #receive(id: number, socket: WebSocket, data: string | ArrayBuffer): void {
     // Told to close: what it still says is not heard.
     if (this.#sockets.get(id) !== socket) return;
-    const { metrics, maxFrameBytes } = this.#parts;
+    const { metrics, turns, maxFrameBytes } = this.#parts;
     const length = typeof data === "string" ? data.length : data.byteLength;
     metrics.framesIn += 1;
     metrics.bytesIn += length;
     if (length > maxFrameBytes) {
-      this.#dismiss(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
-      this.#run((core, now) => core.close(id, now));
-    } else if (typeof data === "string") {
-      this.#run((core, now) => core.text(id, data, now));
-    } else {
-      this.#frame(id, data);
+      this.#end(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
+    } else if (turns.isFree()) {
+      this.#take(id, data);
+      turns.done();
+    } else if (!turns.wait(socket, length, () => this.#sockets.get(id) === socket && this.#take(id, data))) {
+      this.#end(id, TRY_LATER, TOO_FAST);
     }
+  }
+
+  #take(id: number, data: string | ArrayBuffer): void {
+    if (typeof data === "string") this.#run((core, now) => core.text(id, data, now));
+    else this.#frame(id, data);
+  }
+
+  #end(id: number, code: number, reason: string): void {
+    this.#dismiss(id, code, reason);
+    this.#run((core, now) => core.close(id, now));
   }
 
   /** A close may be told twice, and after the room closed the socket itself. */
   #leave(id: number, socket: WebSocket): void {
     if (this.#sockets.get(id) !== socket) return;
-    this.#forget(id);
-    this.#run((core, now) => core.close(id, now));
+    const leave = () => {
+      if (this.#sockets.get(id) !== socket) return;
+      this.#forget(id);
+      this.#run((core, now) => core.close(id, now));
+    };
+    // What it sent before counts.
+    const { turns } = this.#parts;
+    if (!turns.has(socket) || !turns.wait(socket, 0, leave)) leave();
   }
 
   #forget(id: number): void {
@@ -207,7 +225,7 @@ export class Room implements SpoolSource {
     const core = this.#core;
     for (let action = core.next(); action !== Action.None; action = core.next()) this.#perform(action, input);
     // A room with a connection is not idle; the core need not be asked after every frame.
-    if (this.#sockets.size === 0 && core.isIdle()) this.#end();
+    if (this.#sockets.size === 0 && core.isIdle()) this.#finish();
     else this.#arm();
   }
 
@@ -369,7 +387,7 @@ export class Room implements SpoolSource {
     this.#timer = { id: setTimeout(fire, wait), at };
   }
 
-  #end(): void {
+  #finish(): void {
     this.#stop();
     this.#core.free();
     this.#owner.onIdle(this);
@@ -412,3 +430,4 @@ export const TRY_LATER = 1013;
 const TOO_BIG = 1009;
 
 const FAILED = "the room failed; connect again";
+const TOO_FAST = "more frames than the relay can take; connect again later";

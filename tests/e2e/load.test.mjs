@@ -1,34 +1,14 @@
 // `cargo xtask load`, in short, on every relay: nothing is lost, also when connections break on the way.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { startBothFaulty } from "./support/faults.mjs";
+import { RUN_LIMIT, load } from "./support/load-tool.mjs";
 import { RELAYS } from "./support/relays.mjs";
 import { startGate } from "./support/tcp-gate.mjs";
 import { verified } from "./support/verified.mjs";
-
-const root = new URL("../..", import.meta.url).pathname;
-/** The first run compiles. */
-const RUN_LIMIT = 170_000;
-
-/** Runs it against a relay; answers its exit code, its report and what it printed. */
-function load(relay, url, args) {
-  const folder = mkdtempSync(join(tmpdir(), "yrelay-load-"));
-  const [ready, report] = ["ready.json", "report.json"].map((name) => join(folder, name));
-  writeFileSync(ready, JSON.stringify({ api: relay.api, relays: [{ label: relay.label, url }] }));
-  writeFileSync(join(folder, "secrets.json"), JSON.stringify(relay.stack.secrets), { mode: 0o600 });
-  const options = ["--ready-file", ready, "--data", folder, "--relay", relay.label, "--json", report, ...args];
-  return new Promise((settle) => {
-    execFile("cargo", ["run", "--quiet", "--locked", "--package", "load", "--", ...options], { cwd: root, timeout: RUN_LIMIT }, (error, stdout, stderr) => {
-      const json = error && error.code !== 1 ? undefined : JSON.parse(readFileSync(report, "utf8"));
-      rmSync(folder, { recursive: true });
-      settle({ code: error ? error.code : 0, json, shown: `${stdout}${stderr}` });
-    });
-  });
-}
 
 /** What the relay's process says of itself: the Deno relay has `/metrics`, a Durable Object has no process. */
 function checkProcess(label, { relayProcess, relayProcessNote }) {

@@ -94,14 +94,19 @@ export const isStep2 = (hex) => hex.startsWith("0001");
 export const isUpdate = (hex) => hex.startsWith("0002");
 export const isAwareness = (hex) => hex.startsWith("01");
 
-/** The updates in a client's frames, merged as a client would. */
-export function textAt(client) {
+/** What a client's frames of some kind make of an empty document. */
+export function docAt(client, fits = isUpdate) {
   const doc = new Y.Doc();
-  for (const frame of client.frames.filter(isUpdate)) {
+  for (const frame of client.frames.filter(fits)) {
     const bytes = Buffer.from(frame, "hex");
     let at = 2;
     while (bytes[at] & 128) at += 1;
     Y.applyUpdate(doc, bytes.subarray(at + 1));
   }
-  return doc.getText("t").toString();
+  return doc;
+}
+
+/** The updates in a client's frames, merged as a client would. */
+export function textAt(client) {
+  return docAt(client).getText("t").toString();
 }
