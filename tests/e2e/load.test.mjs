@@ -1,6 +1,6 @@
 // `cargo xtask load`, in short, on every relay: nothing is lost, also when connections break on the way.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
