@@ -206,9 +206,11 @@ fn addresses(ready: &Value, label: &str) -> Result<(String, String)> {
 
 #[cfg(test)]
 pub mod tests {
-    use std::sync::OnceLock;
+    use std::sync::{Arc, OnceLock};
 
     use super::*;
+    use crate::api::Api;
+    use crate::run::Run;
 
     fn take(line: &str) -> Result<Options> {
         static LIST: OnceLock<PathBuf> = OnceLock::new();
@@ -244,6 +246,15 @@ pub mod tests {
     }
 
     const OTHER: &str = "--api http://a/ --relay-url ws://r/ws --tokens LIST --workspace w";
+
+    #[test]
+    fn a61_the_standard_load_needs_no_option() {
+        let options = take(OTHER).unwrap();
+        assert_eq!((options.clients, options.documents, options.rate), (100, 25, 1.0));
+        assert_eq!((options.duration, options.ramp), (Duration::from_secs(180), Duration::from_millis(20)));
+        let run = Run::new(Arc::new(options), "w".to_owned(), Api::new(""));
+        assert_eq!(run.expected_writes(), 17_902, "100 clients for 180 s, each of them 20 ms after another");
+    }
 
     #[test]
     fn another_deployment_is_given_by_its_addresses_and_tokens() {

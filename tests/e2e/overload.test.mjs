@@ -119,7 +119,7 @@ async function recovered({ hot, quiet, ann, ben, flooders }) {
 }
 
 for (const { label, start, mostOwed } of RELAYS) {
-  test(`A.65 W3a W9 D1 more than ${label} can carry: in health throughout, shed with a code to try again, nothing lost`, { timeout: SECONDS * 1000 + 240_000 }, async (t) => {
+  test(`A.65 A.84 W3a W9 D1 more than ${label} can carry: in health throughout, shed with a code to try again, nothing lost`, { timeout: SECONDS * 1000 + 240_000 }, async (t) => {
     const dataDir = mkdtempSync(join(tmpdir(), "yrelay-overload-"));
     const relay = await start(dataDir);
     t.after(async () => {

@@ -133,11 +133,12 @@ function judge({ code, json, shown }, members, { cuts, sentAway }) {
   assert.deepEqual(others, {});
   assert.equal(broken + told, cuts + sentAway, `${cuts} cut, ${sentAway} sent away: ${shown}`);
   assert.ok(told > 0 && cuts > 0);
+  assert.ok(json.disconnectedSeconds > 0 && json.availability < 1, "a change of relays is a gap, and it is told");
   const good = { code: 0, signal: null, unsaved: 0, spooled: 0, wrong: 0 };
   assert.deepEqual(members.ends.map(({ label, flushErrors, ...end }) => end), members.ends.map(() => good), JSON.stringify(members.ends));
 }
 
-test("A.51 A.52 A.67 D3 O07 1, 2, 4, 2 and 1 Deno relays behind one address while people type: every write is stored, nobody is left behind", { timeout: SECONDS * 1000 + SETTLE_MS + 120_000 }, async (t) => {
+test("A.51 A.52 A.67 A.83 D3 O07 1, 2, 4, 2 and 1 Deno relays behind one address while people type: every write is stored, nobody is left behind", { timeout: SECONDS * 1000 + SETTLE_MS + 120_000 }, async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), "yrelay-scale-"));
   const cf = await startCf({ dataDir, onLog: () => {} });
   const balancer = await startBalancer();

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { browser } from "./support/browser.mjs";
+import { FrameClient } from "./support/frame-client.mjs";
 import { startCf } from "./support/relays.mjs";
 import { stockClient } from "./support/stock-client.mjs";
 import { until, within } from "./support/waiting.mjs";
@@ -56,7 +57,7 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     assert.equal(ann.sockets, 1);
   });
 
-  test("S3 C.7 a second person comes: both connect, see each other, converge, and what they type is saved", async () => {
+  test("S3 A.71 C.7 a second person comes: both connect, see each other, converge, and what they type is saved", async () => {
     const workspace = await relay.workspace();
     const [ann, ben] = [browser(relay, workspace, "ann"), browser(relay, workspace, "ben")];
     const first = ann.page();
@@ -78,6 +79,10 @@ describe("workspace client", { concurrency: 4, timeout: 150_000 }, () => {
     await within(mine.flush(), "a receipt over the relay");
     assert.equal(await workspace.text("d"), "live ben ann ");
     assert.equal(mine.status.save, "saved");
+    // A token is good for one workspace, whoever has it.
+    const elsewhere = (await relay.workspace()).url("d");
+    const token = await workspace.scope({ sub: "ben" });
+    await assert.rejects(FrameClient.open(`${elsewhere}?token=${token}`), ({ status }) => status === 403);
     // Ben leaves; what ann asks for next tells her so, and she works alone again.
     await second.client.close();
     await until(() => sees(mine, theirs) === undefined, "ben is gone from ann's screen");

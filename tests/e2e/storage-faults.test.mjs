@@ -173,7 +173,7 @@ describe("storage faults", { concurrency: 1 }, () => {
     return done;
   }
 
-  test("A.2 A.75 D02 D4 while D1 does not answer people on both relays go on without a reconnect, then all of it is saved once", { timeout: OUTAGE_SECONDS * 1000 + 120_000 }, async (t) => {
+  test("A.2 A.75 A.85 D02 D4 while D1 does not answer people on both relays go on without a reconnect, then all of it is saved once", { timeout: OUTAGE_SECONDS * 1000 + 120_000 }, async (t) => {
     const here = await cf.workspace();
     const stream = here.stream();
     const people = [cf, cf, deno, deno].map(({ label, url }, n) => {
