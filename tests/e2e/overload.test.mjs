@@ -139,8 +139,9 @@ for (const { label, start, mostOwed } of RELAYS) {
     // Who goes on sending may see the end of the connection before its code (docs/PROTOCOL.md).
     assert.deepEqual(closes.filter((code) => code !== 1013 && !(shed && code === 1006)), []);
     if (shed) {
-      assert.deepEqual(Object.keys(shed), ["1013"], "the relay itself said nothing else");
-      assert.ok(shed["1013"] >= closes.length, `${shed["1013"]} closed, ${closes.length} seen`);
+      // Whether it comes to that is a race of reading with handling; `turns_test.ts` has it for certain.
+      assert.deepEqual(Object.keys(shed).filter((code) => code !== "1013"), [], "the relay itself said nothing else");
+      assert.ok((shed["1013"] ?? 0) >= closes.length, `${shed["1013"]} closed, ${closes.length} seen`);
       assert.ok(whileBehind >= LOOKS, `${whileBehind} answers while it was behind`);
     }
     await verified(dataDir);
