@@ -22,6 +22,9 @@
 //!
 //! `docs/ARCHITECTURE.md` says who may use whom; `cargo xtask test` checks it.
 
+// Each of them is one feature alone, and so tells what nothing in it uses; while one works, a warning is enough.
+#![cfg_attr(not(debug_assertions), deny(unused))]
+
 pub mod api;
 pub mod document;
 pub mod feed;
