@@ -158,12 +158,12 @@ export class Room implements SpoolSource {
     metrics.framesIn += 1;
     metrics.bytesIn += length;
     if (length > maxFrameBytes) {
-      this.#end(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
+      this.#expel(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
     } else if (turns.isFree()) {
       this.#take(id, data);
       turns.done();
     } else if (!turns.wait(socket, length, () => this.#sockets.get(id) === socket && this.#take(id, data))) {
-      this.#end(id, TRY_LATER, TOO_FAST);
+      this.#expel(id, TRY_LATER, TOO_FAST);
     }
   }
 
@@ -172,7 +172,7 @@ export class Room implements SpoolSource {
     else this.#frame(id, data);
   }
 
-  #end(id: number, code: number, reason: string): void {
+  #expel(id: number, code: number, reason: string): void {
     this.#dismiss(id, code, reason);
     this.#run((core, now) => core.close(id, now));
   }
@@ -225,7 +225,7 @@ export class Room implements SpoolSource {
     const core = this.#core;
     for (let action = core.next(); action !== Action.None; action = core.next()) this.#perform(action, input);
     // A room with a connection is not idle; the core need not be asked after every frame.
-    if (this.#sockets.size === 0 && core.isIdle()) this.#finish();
+    if (this.#sockets.size === 0 && core.isIdle()) this.#end();
     else this.#arm();
   }
 
@@ -387,7 +387,7 @@ export class Room implements SpoolSource {
     this.#timer = { id: setTimeout(fire, wait), at };
   }
 
-  #finish(): void {
+  #end(): void {
     this.#stop();
     this.#core.free();
     this.#owner.onIdle(this);

@@ -49,10 +49,8 @@ test("A.86 what removes a deleted workspace leaves its entry, nothing else of it
   for (const table of tables) {
     for (const workspace of ["W", "other"]) {
       const given = columns(table).filter(({ must, name }) => must || name === "workspace");
-      const values = given.map(({ name, type }) => (["workspace", "id"].includes(name) ? workspace : type === "INTEGER" ? 1 : "x"));
-      // An id that is a number names no workspace.
-      const fit = values.map((value, at) => (given[at].type === "INTEGER" && typeof value === "string" ? 1 : value));
-      database.prepare(`INSERT INTO ${table} (${given.map(({ name }) => name)}) VALUES (${given.map(() => "?")})`).run(...fit);
+      const values = given.map(({ name, type }) => (type === "INTEGER" ? 1 : ["workspace", "id"].includes(name) ? workspace : "x"));
+      database.prepare(`INSERT INTO ${table} (${given.map(({ name }) => name)}) VALUES (${given.map(() => "?")})`).run(...values);
     }
   }
   const [, purge] = /```sql\n(DELETE FROM nodes[^`]*)```/.exec(read("docs", "OPERATIONS.md"));

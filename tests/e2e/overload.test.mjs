@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Flooder, WORD } from "./support/flood.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { person } from "./support/person.mjs";
 import { startCf, startDeno } from "./support/relays.mjs";
 import { reconnects, verified } from "./support/verified.mjs";
@@ -52,8 +53,7 @@ function probe(http, isOver, isBehind) {
 /** How often the relay closed with which code, as it counts itself; undefined of one that does not. */
 async function closedByRelay({ process }) {
   if (!process) return undefined;
-  const answer = await fetch(`${process.http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) });
-  return Object.fromEntries([...(await answer.text()).matchAll(/^yrelay_closed_total\{.*code="(\d+)"\} (\d+)$/gm)].map(([, code, count]) => [code, Number(count)]));
+  return (await readMetrics(process.http)).by("closed_total", "code");
 }
 
 /** How often each of the writers' letters is in a text. */

@@ -7,8 +7,9 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { commanded, startBothFaulty } from "./support/faults.mjs";
 import { STEP_1, docAt, isStep2, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { verified } from "./support/verified.mjs";
-import { PATIENCE, until } from "./support/waiting.mjs";
+import { until } from "./support/waiting.mjs";
 
 const MIB = 1024 * 1024;
 /** Rooms of a row, and how many are there when counting begins: what a runtime takes once comes first. */
@@ -102,8 +103,7 @@ describe("a hundred workspaces", { concurrency: 1, timeout: 240_000, skip: proce
       await Promise.all(people.map((person) => person.close()));
       await until(async () => (await inside()).every((clients) => clients === 0), "all rooms are empty");
       if (relay.process) {
-        const metrics = async () => (await fetch(`${relay.process.http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) })).text();
-        await until(async () => /^yrelay_rooms\{.*\} 0$/m.test(await metrics()), "no room is left");
+        await until(async () => (await readMetrics(relay.process.http)).gauge("rooms") === 0, "no room is left");
       } else {
         await until(async () => (await d1.sql("SELECT count(*) AS n FROM workspaces WHERE live_until > 0"))[0].n === 0, "nobody is to be told of changes any more");
       }

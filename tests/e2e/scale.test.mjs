@@ -9,6 +9,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { startBalancer } from "./support/balancer.mjs";
 import { load } from "./support/load-tool.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { startAnother, startCf } from "./support/relays.mjs";
 import { verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
@@ -65,9 +66,7 @@ class Members {
 
 /** What a relay counted: of the first three nothing may have happened, saves that failed are tried again. */
 async function counters({ process }) {
-  const answer = await fetch(`${process.http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) });
-  const text = await answer.text();
-  const sum = (name) => [...text.matchAll(new RegExp(`^yrelay_${name}\\{.*\\} (\\d+)$`, "gm"))].reduce((all, [, value]) => all + Number(value), 0);
+  const { sum } = await readMetrics(process.http);
   const [rejected, traps, unhandled, flushErrors] = ["rejected_total", "traps_total", "unhandled_errors_total", "flush_errors_total"].map(sum);
   return { wrong: rejected + traps + unhandled, flushErrors };
 }

@@ -9,6 +9,7 @@ import * as Y from "yjs";
 import { startDenoRelay } from "../../tools/deno-relay.mjs";
 import { publicScopeKey } from "../../tools/scope-key.mjs";
 import { startStack } from "../../tools/stack.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { person } from "./support/person.mjs";
 import { startBoth } from "./support/relays.mjs";
 import { stockClient } from "./support/stock-client.mjs";
@@ -158,8 +159,7 @@ function typist(one) {
 }
 
 async function spoolRows({ http }) {
-  const answer = await fetch(`${http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) });
-  return Number(/^yrelay_spool_rows\S* (\d+)$/m.exec(await answer.text())?.[1]);
+  return (await readMetrics(http)).gauge("spool_rows");
 }
 
 /** Both relays are killed: the first, then, with everybody on it and typing, the second. */

@@ -9,6 +9,7 @@ import { after, before, describe, test } from "node:test";
 import * as Y from "yjs";
 import { startBothFaulty } from "./support/faults.mjs";
 import { HI, STEP_1, isStep1, isUpdate, textUpdate, updateFrame } from "./support/frames.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { person } from "./support/person.mjs";
 import { reconnects, verified } from "./support/verified.mjs";
 import { PATIENCE, sleep, until } from "./support/waiting.mjs";
@@ -249,8 +250,7 @@ describe("storage faults", { concurrency: 1 }, () => {
 
   /** Age of what the Deno relay has not saved, in s. */
   async function unsavedAge() {
-    const answer = await fetch(`${deno.process.http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) });
-    return Number(/^yrelay_unsaved_age_seconds\{.*\} (\S+)$/m.exec(await answer.text())[1]);
+    return (await readMetrics(deno.process.http)).gauge("unsaved_age_seconds");
   }
 
   /** Asks until there is a receipt: a relay that failed waits before it tries again. */

@@ -12,6 +12,7 @@ import { WALKER_TIMES } from "../../client-sdk/src/relay-walker.ts";
 import { startStack } from "../../tools/stack.mjs";
 import { buckets, busiest, countingEnvironment, histogram, seeded } from "./support/counting-environment.mjs";
 import { FAULTY, commanded, startBothFaulty, startFaulty } from "./support/faults.mjs";
+import { readMetrics } from "./support/metrics.mjs";
 import { person } from "./support/person.mjs";
 import { startDeno } from "./support/relays.mjs";
 import { reconnects, verified } from "./support/verified.mjs";
@@ -40,12 +41,6 @@ const LETTERS = 20_000;
 const NOTHING_NEW = 8;
 /** The longest step 2 that brings a word. */
 const A_WORD = 100;
-
-const metrics = async (relay) => {
-  const answer = await fetch(`${relay.http}/metrics`, { signal: AbortSignal.timeout(PATIENCE) });
-  return answer.text();
-};
-const metric = (text, name) => [...text.matchAll(new RegExp(`^yrelay_${name}\\{.*\\} (\\d+)$`, "gm"))].reduce((sum, [, value]) => sum + Number(value), 0);
 
 /** Rooms with a stored document each, and everybody in them. */
 async function gather(t, relay, clients = CLIENTS) {
@@ -107,7 +102,7 @@ test("B08 the Deno relay restarts under its crowd: back over seconds, no documen
   await until(() => crowd.every((one, n) => n % PER_ROOM > 0 || one.provider.status.save === "saved"), "it is saved");
   const before = crowd.map(({ counts }) => counts.attempts.length);
   const old = relay.process;
-  const errors = metric(await metrics(old), "api_errors_total");
+  const errors = (await readMetrics(old.http)).sum("api_errors_total");
   assert.deepEqual(await old.stop("SIGTERM"), { code: 0, signal: null });
   const { SCOPE_SIGNING_KEY } = relay.stack.secrets;
   const token = relay.stack.mint({ sub: "relay-deno", kind: "service", workspaces: { "*": "editor" }, ttl: 3600 });
@@ -115,8 +110,8 @@ test("B08 the Deno relay restarts under its crowd: back over seconds, no documen
   await until(() => crowd.every((one, n) => one.synced() && one.counts.attempts.length > before[n]), "all are synced again", ALL_BACK);
   judge(t, crowd, before, NOTHING_NEW);
   await same(crowd);
-  const text = await metrics(relay.process);
-  const wrongs = ["api_errors_total", "flush_errors_total", "rejected_total", "traps_total", "unhandled_errors_total"].map((name) => metric(text, name));
+  const { sum } = await readMetrics(relay.process.http);
+  const wrongs = ["api_errors_total", "flush_errors_total", "rejected_total", "traps_total", "unhandled_errors_total"].map(sum);
   assert.deepEqual([errors, ...wrongs], [0, 0, 0, 0, 0, 0]);
 });
 

@@ -5,7 +5,7 @@ use super::sim::Sim;
 use crate::protocol::change::{Change, ChangeKind};
 use crate::protocol::close::CloseCode;
 use crate::protocol::message;
-use crate::room::{Action, Persisted, Room, RoomConfig, SessionInfo, StoreError, Stored};
+use crate::room::{Action, Persisted, Room, RoomConfig, SessionId, SessionInfo, StoreError, Stored};
 
 #[test]
 fn w11_a_read_from_before_a_replacement_is_not_mixed_with_what_came_after() {
@@ -165,14 +165,26 @@ fn r3_a_lease_that_could_not_be_written_is_tried_again_without_an_event() {
     assert!(asked.iter().any(|action| matches!(action, Action::Lease { until: 1.., .. })), "{asked:?}");
 }
 
-#[test]
-fn w11_a_flush_that_was_saved_before_a_replacement_voids_the_copies_it_came_from() {
+/// Somebody who wrote and asked for a receipt, before storage said anything; from now on it answers.
+fn first_save_without_answer() -> (Sim, SessionId) {
     let mut sim = Sim::new();
     let a = sim.join("ann");
     sim.storage.silent = true;
     sim.frame(a, &message::update(&typed(1, 0)));
     sim.text(a, &super::sim::flush(1));
     sim.storage.silent = false;
+    (sim, a)
+}
+
+/// The answer to the first save of the room's first document.
+fn answer_first_save(sim: &mut Sim, saved: Persisted) {
+    sim.room.handle_persisted("doc", 1 << 32 | 1, Ok(saved), sim.now);
+    sim.drain(None);
+}
+
+#[test]
+fn w11_a_flush_that_was_saved_before_a_replacement_voids_the_copies_it_came_from() {
+    let (mut sim, a) = first_save_without_answer();
     // Committed at clock 1, which made the document; the answer is late. Then it was replaced.
     sim.storage.head = 1;
     let change = Change { kind: ChangeKind::Replace, ..sim.storage.append("doc", &typed(7, 0)) };
@@ -180,8 +192,7 @@ fn w11_a_flush_that_was_saved_before_a_replacement_voids_the_copies_it_came_from
     sim.change(&change);
     sim.advance(10_000);
     let saved = Persisted { clock: 1, epoch: 1, at: sim.now, missed: true };
-    sim.room.handle_persisted("doc", 1 << 32 | 1, Ok(saved), sim.now);
-    sim.drain(None);
+    answer_first_save(&mut sim, saved);
     assert_eq!(sim.take(a).closed, Some(CloseCode::EpochChanged));
 }
 
@@ -194,8 +205,7 @@ fn w8_a_receipt_names_a_clock_at_which_all_of_it_is_stored() {
     sim.frame(a, &message::update(&typed(1, 0)));
     sim.advance(2_000);
     let saved = Persisted { clock: 2, epoch: 1, at: sim.now, missed: true };
-    sim.room.handle_persisted("doc", 1 << 32 | 1, Ok(saved), sim.now);
-    sim.drain(None);
+    answer_first_save(&mut sim, saved);
     sim.text(a, &super::sim::flush(1));
     let told = sim.take(a).text;
     assert_eq!(told.last().map(|told| &told["clock"]), Some(&2.into()), "{told:?}");
@@ -236,19 +246,12 @@ fn delete(clock: u64) -> Change {
 
 #[test]
 fn f7_a_delete_that_overtakes_the_answer_to_the_first_save_closes_its_people() {
-    let mut sim = Sim::new();
-    let a = sim.join("ann");
-    sim.storage.silent = true;
-    sim.frame(a, &message::update(&typed(1, 0)));
-    sim.text(a, &super::sim::flush(1));
+    let (mut sim, a) = first_save_without_answer();
     // Saved as clock 1, deleted at once, and the room hears of both in the other order.
-    sim.storage.silent = false;
     sim.change(&delete(2));
     assert_eq!(sim.inboxes[&a].closed, None, "not stored, as far as the room knows");
     let saved = Persisted { clock: 1, epoch: 1, at: sim.now, missed: false };
-    let flush = 1 + (1 << 32);
-    sim.room.handle_persisted("doc", flush, Ok(saved), sim.now);
-    sim.drain(None);
+    answer_first_save(&mut sim, saved);
     assert_eq!(sim.inboxes[&a].closed, Some(CloseCode::Deleted));
     assert!(sim.room.is_idle());
 }
