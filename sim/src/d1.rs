@@ -8,6 +8,7 @@ use rusqlite::{Connection, params};
 
 use crate::checks::Violation;
 use crate::people::replica::{Extent, Replica};
+use crate::protocol::change::is_within;
 
 pub use rusqlite::types::Value;
 
@@ -322,11 +323,6 @@ impl D1 {
             .ok()?;
         serde_json::from_str::<serde_json::Value>(&value).ok()?.get("n")?.as_u64()
     }
-}
-
-/// Whether a path is `root` or below it.
-pub fn is_within(path: &str, root: &str) -> bool {
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// SQLite's own words, as D1 passes them on.

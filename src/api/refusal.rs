@@ -5,6 +5,7 @@
 
 use super::op::{Op, OpAction};
 use super::problem::ProblemCode;
+use crate::protocol::change::is_within;
 
 /// What is stored at the path of an op.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,10 +74,6 @@ fn is_anything_below(earlier: &[Op], path: &str, found: &Found) -> bool {
         return true;
     }
     found.has_children && !matches!(left_by(earlier, path), Some(Left::Gone))
-}
-
-fn is_within(path: &str, root: &str) -> bool {
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The clock of a node that the batch itself wrote: none that a client can name.

@@ -7,6 +7,7 @@ use super::limits::MAX_UPDATE_BYTES;
 use super::path::{NodePath, WorkspaceId};
 use super::problem::{Problem, ProblemCode};
 use super::token::Purpose;
+use crate::protocol::change::is_within;
 
 /// The body of `POST /api/workspaces`: `{"id":"…"}`, or `{}` or nothing for an id that the server
 /// chooses.
@@ -33,8 +34,7 @@ pub fn parse_move(body: &[u8], from: &NodePath) -> Result<NodePath, Problem> {
         Some(Value::String(to)) => NodePath::parse(to)?,
         _ => return Err(Problem::because(ProblemCode::BadRequest, "`to` is missing or not a string.")),
     };
-    let inside = to.as_str().strip_prefix(from.as_str());
-    if inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+    if is_within(to.as_str(), from.as_str()) {
         return Err(Problem::because(
             ProblemCode::BadRequest,
             "A node cannot move to itself or below itself.",

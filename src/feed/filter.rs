@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::change::{self, Change, ChangeKind};
 use crate::protocol::limits::MAX_PATH_BYTES;
 
 /// The changes that a reader asked for. The default passes everything.
@@ -83,10 +83,7 @@ impl Filter {
 
 /// Whether `path` is `root` or below it. Everything is below the empty root.
 fn is_within(path: &str, root: &str) -> bool {
-    match path.strip_prefix(root) {
-        Some(rest) => rest.is_empty() || root.is_empty() || rest.starts_with('/'),
-        None => false,
-    }
+    root.is_empty() || change::is_within(path, root)
 }
 
 #[cfg(test)]

@@ -87,9 +87,25 @@ impl ChangeKind {
     }
 }
 
+/// Whether `path` is `root` or below it: what a change of a subtree is about.
+#[must_use]
+pub fn is_within(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subtree_is_its_root_and_what_is_below_not_what_begins_alike() {
+        for path in ["a", "a/b", "a/b/c"] {
+            assert!(is_within(path, "a"), "{path}");
+        }
+        for path in ["ab", "ab/c", "b", ""] {
+            assert!(!is_within(path, "a"), "{path}");
+        }
+    }
 
     #[test]
     fn a_change_survives_a_round_trip() {

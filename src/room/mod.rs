@@ -44,7 +44,7 @@ pub use storage::{Persisted, StoreError, Stored};
 
 use crate::planted::{Bug, planted};
 use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
-use crate::protocol::change::{Change, ChangeKind};
+use crate::protocol::change::{Change, ChangeKind, is_within};
 use crate::protocol::close::CloseCode;
 use crate::protocol::sorted::SortedMap;
 use crate::protocol::{Timestamp, control, message};
@@ -475,9 +475,4 @@ impl Room {
             self.close_members(&path, CloseCode::Deleted, "the document was deleted", now);
         }
     }
-}
-
-/// Whether `path` is `root` or below it.
-fn is_within(path: &str, root: &str) -> bool {
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,10 +1,9 @@
 //! An agent's process that follows the feed (F3): every clock once and in order, or a reset.
 
 use crate::checks::Violation;
-use crate::d1::is_within;
 use crate::feed::cursor::Start;
 use crate::feed::filter::Filter;
-use crate::protocol::change::Change;
+use crate::protocol::change::{Change, is_within};
 use crate::relays::stream::Listener;
 use crate::sse;
 use crate::world::{Event, World};

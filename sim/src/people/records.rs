@@ -12,7 +12,7 @@ use crate::api::precondition::Precondition;
 use crate::bus::Owner;
 use crate::checks::Outcome;
 use crate::people::agent::{Note, ask};
-use crate::protocol::change::ChangeKind;
+use crate::protocol::change::{ChangeKind, is_within};
 use crate::random::Random;
 use crate::worker::{Call, Request};
 use crate::world::{World, call};
@@ -118,10 +118,7 @@ fn require(call: &mut Call, wanted: Precondition) {
 
 fn a_move(random: &mut Random) -> (Call, Vec<Planned>) {
     let from = random.pick(&PATHS);
-    let free: Vec<&str> = PATHS
-        .into_iter()
-        .filter(|to| !to.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
-        .collect();
+    let free: Vec<&str> = PATHS.into_iter().filter(|to| !is_within(to, from)).collect();
     let to = free[random.index(free.len())];
     let planned =
         |path: &str, what| Planned { path: path.to_owned(), precondition: Precondition::None, what };

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::checks::{Ledger, Violation};
-use crate::d1::{D1, Journalled, is_within};
+use crate::d1::{D1, Journalled};
 use crate::people::records::{Planned, What};
+use crate::protocol::change::is_within;
 
 /// The tree of records, and the documents.
 type Tree = BTreeMap<String, Node>;
