@@ -117,6 +117,7 @@ async function judge(config: Config): Promise<{ gate: Gate; verify: Verifier; co
     ...config.room,
     label: config.label,
     followsFeed: true,
+    hibernates: false,
     aloneAfter: ALONE_AFTER,
     spool: config.spoolDir !== undefined,
   });

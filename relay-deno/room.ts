@@ -154,22 +154,24 @@ export class Room implements SpoolSource {
     // Told to close: what it still says is not heard.
     if (this.#sockets.get(id) !== socket) return;
     const { metrics, turns, maxFrameBytes } = this.#parts;
+    const now = Date.now();
     const length = typeof data === "string" ? data.length : data.byteLength;
     metrics.framesIn += 1;
     metrics.bytesIn += length;
     if (length > maxFrameBytes) {
       this.#expel(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
-    } else if (turns.isFree()) {
-      this.#take(id, data);
-      turns.done();
-    } else if (!turns.wait(socket, length, () => this.#sockets.get(id) === socket && this.#take(id, data))) {
-      this.#expel(id, TRY_LATER, TOO_FAST);
+    } else if (turns.isFree(now)) {
+      this.#take(id, data, now);
+      turns.done(Date.now());
+    } else {
+      const later = () => this.#sockets.get(id) === socket && this.#take(id, data, Date.now());
+      if (!turns.wait(socket, length, later)) this.#expel(id, TRY_LATER, TOO_FAST);
     }
   }
 
-  #take(id: number, data: string | ArrayBuffer): void {
+  #take(id: number, data: string | ArrayBuffer, now: number): void {
     if (typeof data === "string") this.#run((core, now) => core.text(id, data, now));
-    else this.#frame(id, data);
+    else this.#frame(id, data, now);
   }
 
   #expel(id: number, code: number, reason: string): void {
@@ -196,12 +198,11 @@ export class Room implements SpoolSource {
     this.#leaves.delete(id);
   }
 
-  /** `#run` for the event that there are most of: it makes no closure. */
-  #frame(id: number, data: ArrayBuffer): void {
+  /** `#run` for the event that there are most of: it makes no closure, and crosses the border as rarely as it can. */
+  #frame(id: number, data: ArrayBuffer, now: number): void {
     if (this.#isOver) return;
     try {
-      this.#core.frame(id, new Uint8Array(data), Date.now());
-      this.#settle(data);
+      this.#settle(this.#core.frame(id, new Uint8Array(data), now), data);
     } catch (error) {
       this.#trap(error);
     }
@@ -212,7 +213,7 @@ export class Room implements SpoolSource {
     if (this.#isOver) return undefined;
     try {
       const result = event(this.#core, Date.now());
-      this.#settle(undefined);
+      this.#settle(this.#core.next(), undefined);
       return result;
     } catch (error) {
       this.#trap(error);
@@ -220,10 +221,10 @@ export class Room implements SpoolSource {
     }
   }
 
-  /** Does what the core asks after an event. `input` is the frame that was it. */
-  #settle(input: ArrayBuffer | undefined): void {
+  /** Does what the core asks after an event, from its first action on. `input` is the frame that was it. */
+  #settle(first: number, input: ArrayBuffer | undefined): void {
     const core = this.#core;
-    for (let action = core.next(); action !== Action.None; action = core.next()) this.#perform(action, input);
+    for (let action = first; action !== Action.None; action = core.next()) this.#perform(action, input);
     // A room with a connection is not idle; the core need not be asked after every frame.
     if (this.#sockets.size === 0 && core.isIdle()) this.#end();
     else this.#arm();

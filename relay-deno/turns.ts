@@ -28,7 +28,7 @@ export class Turns {
   #since = 0;
   #last = 0;
 
-  constructor(now: () => number = () => performance.now()) {
+  constructor(now: () => number = Date.now) {
     this.#now = now;
   }
 
@@ -37,17 +37,17 @@ export class Turns {
     return this.#waiting;
   }
 
-  /** Whether a frame may be dealt with at once; then {@link done} has to follow. */
-  isFree(): boolean {
+  /** Whether a frame that came in now may be dealt with at once; then {@link done} has to follow. */
+  isFree(now: number): boolean {
     if (this.#queue.length > 0) return false;
-    const now = this.#now();
-    if (now - this.#last > PAUSE) this.#since = now;
+    // A clock that was set back says nothing of how long it has been.
+    if (now - this.#last > PAUSE || now < this.#since) this.#since = now;
     return now - this.#since < TURN;
   }
 
-  /** A frame was dealt with. */
-  done(): void {
-    this.#last = this.#now();
+  /** A frame was dealt with, now. */
+  done(now: number): void {
+    this.#last = now;
   }
 
   /** Whether something of a socket waits: what comes after it has to wait as well. */
@@ -91,5 +91,8 @@ export class Turns {
   }
 }
 
-/** A pause between two frames in which something else could run, in ms: reading goes on within microseconds. */
+/**
+ * A pause between two frames in which something else could run, in ms: reading goes on within microseconds. By the
+ * clock of the core, which is the cheapest there is and counts whole milliseconds.
+ */
 const PAUSE = 1;

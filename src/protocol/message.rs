@@ -27,22 +27,27 @@ pub enum Message<'a> {
 
 /// Decodes every message of a frame, or none: nothing of a malformed frame is used (W4).
 pub fn decode_frame(frame: &[u8]) -> Result<Vec<Message<'_>>, DecodeError> {
+    messages(frame).collect()
+}
+
+/// The messages of a frame, up to the first that is malformed: who uses one has to look at all of them first (W4).
+pub fn messages(frame: &[u8]) -> impl Iterator<Item = Result<Message<'_>, DecodeError>> {
     let mut reader = Reader::new(frame);
-    let mut messages = Vec::with_capacity(1);
-    if reader.is_empty() {
-        return Err(DecodeError::Truncated);
-    }
-    while !reader.is_empty() {
-        if messages.len() == MAX_MESSAGES_PER_FRAME {
-            return Err(DecodeError::TooLarge);
+    let (mut count, mut is_over) = (0, false);
+    std::iter::from_fn(move || {
+        // A frame without a message is malformed as well.
+        if is_over || (reader.is_empty() && count > 0) {
+            return None;
         }
-        let message = decode_message(&mut reader)?;
-        messages.push(message);
-        if matches!(message, Message::Unknown(_)) {
-            break;
-        }
-    }
-    Ok(messages)
+        count += 1;
+        let message = if count > MAX_MESSAGES_PER_FRAME {
+            Err(DecodeError::TooLarge)
+        } else {
+            decode_message(&mut reader)
+        };
+        is_over = matches!(message, Ok(Message::Unknown(_)) | Err(_));
+        Some(message)
+    })
 }
 
 fn decode_message<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, DecodeError> {

@@ -25,6 +25,7 @@ fn set(config: &mut RoomConfig, name: &str, value: &Value) -> Option<()> {
         "awarenessWindow" => config.awareness_window = value.as_u64()?,
         "flushAfter" => config.flush_after = value.as_u64()?,
         "followsFeed" => config.follows_feed = value.as_bool()?,
+        "hibernates" => config.hibernates = value.as_bool()?,
         "hotDeliveries" => config.hot_deliveries = value.as_u64()?,
         "label" => config.label = value.as_str()?.to_owned(),
         "lease" => config.lease = value.as_u64()?,

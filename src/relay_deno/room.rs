@@ -56,9 +56,10 @@ impl Room {
         Ok(self.core.handle_open(session_of(session)?, integer(now)))
     }
 
-    /// A binary frame.
-    pub fn frame(&mut self, session: u32, bytes: &[u8], now: f64) {
+    /// A binary frame. Moves to the first action, as `next` does: of most frames it is the only one.
+    pub fn frame(&mut self, session: u32, bytes: &[u8], now: f64) -> u32 {
         self.core.handle_frame(session, bytes, integer(now));
+        self.next()
     }
 
     /// A text frame.
@@ -219,8 +220,8 @@ impl Room {
     pub fn bytes(&self) -> Vec<u8> {
         match &self.action {
             Some(Action::SendBinary { frame: Frame::Bytes(bytes), .. }) => bytes.clone(),
-            Some(Action::Persist(flush)) => flush.update.clone(),
-            Some(Action::Keep(kept)) => kept.update.clone(),
+            Some(Action::Persist(flush)) => flush.update.to_vec(),
+            Some(Action::Keep(kept)) => kept.update.to_vec(),
             _ => Vec::new(),
         }
     }

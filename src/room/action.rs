@@ -1,5 +1,7 @@
 //! What a room asks its shell to do.
 
+use std::sync::Arc;
+
 use crate::protocol::close::CloseCode;
 
 use super::session::SessionId;
@@ -88,7 +90,7 @@ pub struct Persist {
     /// Its epoch as the room knows it; `None` until the room has learnt it.
     pub epoch: Option<u64>,
     /// The merged Yjs update.
-    pub update: Vec<u8>,
+    pub update: Arc<[u8]>,
     /// Who wrote it.
     pub actor: String,
     /// Returned in the answer. A retry of the same bytes has the same number.
@@ -105,7 +107,7 @@ pub struct Keep {
     /// Its epoch as the room knows it.
     pub epoch: Option<u64>,
     /// The Yjs update.
-    pub update: Vec<u8>,
+    pub update: Arc<[u8]>,
     /// Who wrote it; the relay when it was several.
     pub actor: String,
     /// The number of the last update in it, growing within a document.

@@ -8,6 +8,9 @@ pub struct RoomConfig {
     /// Whether the shell hands in every change of the workspace in the order of the feed. The room
     /// then announces changes as it is told, and its own only when they come back.
     pub follows_feed: bool,
+    /// Whether the shell may lose the room's memory while connections stay (D1a): what they cannot tell again is
+    /// attached to them then.
+    pub hibernates: bool,
     /// Whether the shell keeps what is not saved yet on a disk of its own (D6).
     pub spool: bool,
     /// Longest time from the first unflushed update to its flush (D1).
@@ -57,6 +60,7 @@ impl Default for RoomConfig {
         Self {
             label: "relay".to_owned(),
             follows_feed: false,
+            hibernates: true,
             spool: false,
             flush_after: 2_000,
             retry_min: 500,

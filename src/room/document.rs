@@ -1,5 +1,7 @@
 //! One document of a room: who is on it, what of it is not saved, what of it is loaded.
 
+use std::sync::Arc;
+
 use crate::protocol::Timestamp;
 use crate::protocol::limits::MAX_DOCUMENT_BYTES;
 
@@ -107,7 +109,9 @@ impl Document {
 
     /// Takes in an update from a connection; the sender's frame is the caller's to forward.
     pub(super) fn receive(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
-        self.tail.push(update, writer, now, config);
+        // One copy, for storage, the spool and who joins.
+        let update: Arc<[u8]> = update.into();
+        self.tail.push(Arc::clone(&update), writer, now, config);
         self.view.push(update);
         if self.members.is_empty() {
             self.tail.urge(now);

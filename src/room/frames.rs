@@ -7,7 +7,7 @@ use crate::protocol::awareness::{self as wire, AwarenessEntry, GONE};
 use crate::protocol::close::CloseCode;
 use crate::protocol::error::DecodeError;
 use crate::protocol::limits::MAX_FRAME_BYTES;
-use crate::protocol::message::{self, Message, decode_frame};
+use crate::protocol::message::{self, Message};
 
 use super::alone::OTHER_EPOCH;
 use super::document::Document;
@@ -30,7 +30,7 @@ impl Room {
                 now,
             );
         }
-        let checked = match decode_frame(frame).and_then(check) {
+        let checked = match check(frame) {
             Ok(checked) => checked,
             Err(error) => return self.close(id, CloseCode::ProtocolViolation, reason(error), now),
         };
@@ -184,7 +184,7 @@ impl Room {
         let applied = document.awareness.apply(id, message, is_same_person);
         for deprived in &applied.deprived {
             if let Some(session) = self.sessions.get_mut(deprived) {
-                session.stale = Some(now);
+                session.mark_stale(now, &self.config);
             }
         }
         let bounced: Vec<AwarenessEntry<'_>> = applied
@@ -209,7 +209,7 @@ impl Room {
                 self.relay_awareness(id, members, frame, now);
             }
             if let Some(session) = self.sessions.get_mut(&id) {
-                session.stale = Some(now);
+                session.mark_stale(now, &self.config);
             }
         }
         if !bounced.is_empty() {
@@ -258,8 +258,8 @@ enum Checked<'a> {
 }
 
 /// Checks every message of a frame, or refuses the frame (W4).
-fn check(messages: Vec<Message<'_>>) -> Result<Vec<Checked<'_>>, DecodeError> {
-    messages.into_iter().map(check_message).collect()
+fn check(frame: &[u8]) -> Result<Vec<Checked<'_>>, DecodeError> {
+    message::messages(frame).map(|message| message.and_then(check_message)).collect()
 }
 
 fn check_message(message: Message<'_>) -> Result<Checked<'_>, DecodeError> {

@@ -387,6 +387,9 @@ impl Room {
     }
 
     fn attach(&mut self, id: SessionId) {
+        if !self.config.hibernates {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.stale = None;
         let document = self.documents.get(&session.info.document);

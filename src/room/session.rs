@@ -6,6 +6,8 @@ use serde_json::Value;
 use crate::protocol::Timestamp;
 use crate::protocol::limits::MAX_ATTACHMENT_BYTES;
 
+use super::config::RoomConfig;
+
 /// Names a connection within its room. Stable across hibernation, never reused while it lives.
 pub type SessionId = u32;
 
@@ -200,6 +202,13 @@ impl Session {
             last_relayed: 0,
             stale: None,
             denied: false,
+        }
+    }
+
+    /// Its attachment is to be written, if the room may ever need it.
+    pub(super) fn mark_stale(&mut self, now: Timestamp, config: &RoomConfig) {
+        if config.hibernates {
+            self.stale = Some(now);
         }
     }
 

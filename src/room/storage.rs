@@ -175,7 +175,7 @@ impl Room {
         let through = document.tail.saved_through();
         for member in &document.members {
             if let Some(session) = self.sessions.get_mut(member) {
-                session.stale = Some(now);
+                session.mark_stale(now, &self.config);
             }
         }
         self.attach_epoch(path, known);
@@ -223,10 +223,9 @@ impl Room {
     pub fn handle_spool(&mut self) {
         self.spools = false;
         for (path, document) in self.documents.iter_mut() {
-            let Some((updates, actor, number)) = document.tail.take_unkept(&self.config) else { continue };
             let epoch = document.known_epoch();
-            for update in updates {
-                let (document, actor) = (path.clone(), actor.clone());
+            for (update, actor, number) in document.tail.take_unkept(&self.config) {
+                let document = path.clone();
                 self.actions.push_back(Action::Keep(Keep { document, epoch, update, actor, number }));
             }
         }
@@ -242,7 +241,7 @@ impl Room {
     fn deliver(&mut self, path: &str, updates: &[Vec<u8>], now: Timestamp) {
         let Some(document) = self.documents.get_mut(path) else { return };
         for update in updates {
-            document.view.push(update);
+            document.view.push(update.as_slice().into());
         }
         let members = document.members.clone();
         for update in updates {
@@ -268,7 +267,7 @@ impl Room {
         if let Some(document) = self.documents.get_mut(path) {
             let mut since = Since::default();
             for update in document.tail.updates() {
-                since.push(update);
+                since.push(update.into());
             }
             document.checked = now;
             document.alone.on_read(now, self.config.alone_after);

@@ -1,5 +1,7 @@
 //! What a document received and has not saved yet, and who waits for it to be saved.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::document::checkpoint;
@@ -12,12 +14,11 @@ use super::session::SessionId;
 /// The pending tail of a document. Nothing leaves it before storage has said that it is there.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    pending: Vec<Vec<u8>>,
+    pending: Vec<Arc<[u8]>>,
     pending_bytes: usize,
     writer: Writer,
-    /// What the spool has not been given yet (D6), and who wrote it.
-    unkept: Vec<Vec<u8>>,
-    unkept_writer: Writer,
+    /// How many of the pending updates, from the first on, the spool has been given (D6).
+    kept: usize,
     /// When the first of the pending updates came in.
     since: Timestamp,
     /// When the pending updates have to be flushed (D1).
@@ -62,9 +63,11 @@ impl Writer {
 #[derive(Debug)]
 struct Flight {
     flush: u64,
-    update: Vec<u8>,
+    update: Arc<[u8]>,
     actor: String,
     through: u64,
+    /// Whether the spool has been given all of it.
+    is_kept: bool,
     since: Timestamp,
     state: FlightState,
 }
@@ -89,7 +92,7 @@ pub(super) struct Waiting {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flush {
     pub(super) flush: u64,
-    pub(super) update: Vec<u8>,
+    pub(super) update: Arc<[u8]>,
     pub(super) actor: String,
 }
 
@@ -101,32 +104,36 @@ impl Tail {
     }
 
     /// Takes an update in.
-    pub(super) fn push(&mut self, update: &[u8], writer: &str, now: Timestamp, config: &RoomConfig) {
+    pub(super) fn push(&mut self, update: Arc<[u8]>, writer: &str, now: Timestamp, config: &RoomConfig) {
         if self.pending.is_empty() {
             self.since = now;
         }
-        self.pending.push(update.to_vec());
         self.pending_bytes += update.len();
+        self.pending.push(update);
         self.received += 1;
         self.writer.add(writer);
-        if config.spool {
-            self.unkept.push(update.to_vec());
-            self.unkept_writer.add(writer);
-        }
         self.due.get_or_insert(now + config.flush_after);
         if self.pending.len() >= MAX_PENDING {
             self.compact();
         }
     }
 
-    /// What the spool has to be given: updates, who wrote them, and the number of the last one.
-    pub(super) fn take_unkept(&mut self, config: &RoomConfig) -> Option<(Vec<Vec<u8>>, String, u64)> {
-        if self.unkept.is_empty() {
-            return None;
+    /// What the spool has to be given: each update with who wrote it and the number of the last one in it. What is
+    /// still pending is merged for it once, and stays merged for the flush.
+    pub(super) fn take_unkept(&mut self, config: &RoomConfig) -> Vec<(Arc<[u8]>, String, u64)> {
+        let mut unkept = Vec::new();
+        if let Some(flight) = self.flight.as_mut().filter(|flight| !flight.is_kept) {
+            flight.is_kept = true;
+            unkept.push((Arc::clone(&flight.update), flight.actor.clone(), flight.through));
         }
-        let updates = merge(std::mem::take(&mut self.unkept));
-        let writer = std::mem::take(&mut self.unkept_writer);
-        Some((updates, writer.name(config), self.received))
+        let merged = merge(self.pending.split_off(self.kept));
+        for update in merged {
+            unkept.push((Arc::clone(&update), self.writer.name(config), self.received));
+            self.pending.push(update);
+        }
+        self.kept = self.pending.len();
+        self.pending_bytes = self.pending.iter().map(|update| update.len()).sum();
+        unkept
     }
 
     /// The number of the newest update that storage has.
@@ -147,8 +154,7 @@ impl Tail {
 
     /// Everything that storage may not have, oldest first.
     pub(super) fn updates(&self) -> impl Iterator<Item = &[u8]> {
-        let flight = self.flight.iter().map(|flight| flight.update.as_slice());
-        flight.chain(self.pending.iter().map(Vec::as_slice))
+        self.flight.iter().map(|flight| &flight.update).chain(&self.pending).map(AsRef::as_ref)
     }
 
     /// Bytes that storage may not have.
@@ -185,19 +191,21 @@ impl Tail {
             flight.state = FlightState::Running(now + config.storage_timeout);
             return Some(Flush {
                 flush: flight.flush,
-                update: flight.update.clone(),
+                update: Arc::clone(&flight.update),
                 actor: flight.actor.clone(),
             });
         }
         if self.due.is_none_or(|due| due > now && !early) {
             return None;
         }
+        let is_kept = self.kept >= self.pending.len();
         self.compact();
         let actor = self.writer.name(config);
         // More than one pending update remains only where they cannot be merged; then one by one.
         let rest = if self.pending.len() > 1 { self.pending.split_off(1) } else { Vec::new() };
         let update = std::mem::replace(&mut self.pending, rest).pop()?;
-        self.pending_bytes = self.pending.iter().map(Vec::len).sum();
+        self.kept = if is_kept { self.pending.len() } else { 0 };
+        self.pending_bytes = self.pending.iter().map(|update| update.len()).sum();
         self.flushes += 1;
         let through = if self.pending.is_empty() { self.received } else { self.saved };
         if self.pending.is_empty() {
@@ -206,9 +214,10 @@ impl Tail {
         }
         let flight = Flight {
             flush: self.flushes,
-            update: update.clone(),
+            update: Arc::clone(&update),
             actor: actor.clone(),
             through,
+            is_kept,
             since: self.since,
             state: FlightState::Running(now + config.storage_timeout),
         };
@@ -222,10 +231,6 @@ impl Tail {
         let flight = self.flight.take_if(|flight| flight.flush == flush)?;
         self.failures = 0;
         self.saved = self.saved.max(flight.through);
-        if self.saved == self.received {
-            self.unkept.clear();
-            self.unkept_writer = Writer::Nobody;
-        }
         Some((flight.actor, self.take_settled()))
     }
 
@@ -286,19 +291,22 @@ impl Tail {
 
     /// Merges the pending updates into one, which bounds their number and costs no order.
     pub(super) fn compact(&mut self) {
+        let is_kept = self.kept >= self.pending.len();
         self.pending = merge(std::mem::take(&mut self.pending));
-        self.pending_bytes = self.pending.iter().map(Vec::len).sum();
+        // One that has something new in it is new to the spool.
+        self.kept = if is_kept { self.pending.len() } else { 0 };
+        self.pending_bytes = self.pending.iter().map(|update| update.len()).sum();
     }
 }
 
 /// One update in place of several, or the same several where they cannot be merged.
-fn merge(updates: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+fn merge(updates: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
     if updates.len() < 2 {
         return updates;
     }
-    let parts: Vec<&[u8]> = updates.iter().map(Vec::as_slice).collect();
+    let parts: Vec<&[u8]> = updates.iter().map(AsRef::as_ref).collect();
     match checkpoint::merge(&parts) {
-        Ok(merged) => vec![merged],
+        Ok(merged) => vec![merged.into()],
         Err(_) => updates,
     }
 }
@@ -321,13 +329,13 @@ mod tests {
     #[test]
     fn d1_updates_are_flushed_two_seconds_after_the_first() {
         let mut tail = Tail::default();
-        tail.push(A, "ann", 1_000, &config());
-        tail.push(B, "ann", 2_500, &config());
+        tail.push(A.into(), "ann", 1_000, &config());
+        tail.push(B.into(), "ann", 2_500, &config());
         assert_eq!(tail.timeout(), Some(3_000));
         assert_eq!(tail.start(2_999, false, &config()), None);
         let flush = tail.start(3_000, false, &config()).unwrap();
         assert_eq!(flush.actor, "ann");
-        assert_eq!(flush.update, checkpoint::merge(&[A, B]).unwrap());
+        assert_eq!(*flush.update, *checkpoint::merge(&[A, B]).unwrap());
         assert!(!tail.is_empty(), "kept until storage has it");
         assert!(tail.saved(flush.flush).is_some());
         assert!(tail.is_empty());
@@ -337,15 +345,15 @@ mod tests {
     #[test]
     fn several_writers_are_saved_as_the_relay() {
         let mut tail = Tail::default();
-        tail.push(A, "ann", 0, &config());
-        tail.push(B, "bob", 0, &config());
+        tail.push(A.into(), "ann", 0, &config());
+        tail.push(B.into(), "bob", 0, &config());
         assert_eq!(tail.start(5_000, false, &config()).unwrap().actor, "relay:relay");
     }
 
     #[test]
     fn a_failed_flush_is_kept_and_retried_with_backoff() {
         let mut tail = Tail::default();
-        tail.push(A, "ann", 0, &config());
+        tail.push(A.into(), "ann", 0, &config());
         let first = tail.start(2_000, false, &config()).unwrap();
         let mut now = 2_000;
         let mut delays = Vec::new();
@@ -363,9 +371,9 @@ mod tests {
     fn w8_a_receipt_waits_for_what_was_sent_before_it() {
         let mut tail = Tail::default();
         assert!(tail.want_receipt(1, &Value::from(0), 0), "nothing to save");
-        tail.push(A, "ann", 0, &config());
+        tail.push(A.into(), "ann", 0, &config());
         let first = tail.start(2_000, false, &config()).unwrap();
-        tail.push(B, "ann", 2_100, &config());
+        tail.push(B.into(), "ann", 2_100, &config());
         assert!(!tail.want_receipt(1, &Value::from(1), 2_200));
         assert!(tail.saved(first.flush).unwrap().1.is_empty(), "the second update is not saved yet");
         let second = tail.start(2_200, false, &config()).unwrap();
@@ -376,7 +384,7 @@ mod tests {
     #[test]
     fn a_late_success_of_a_flush_that_was_given_up_counts() {
         let mut tail = Tail::default();
-        tail.push(A, "ann", 0, &config());
+        tail.push(A.into(), "ann", 0, &config());
         let flush = tail.start(2_000, false, &config()).unwrap().flush;
         assert_eq!(tail.overdue(12_000), Some(flush));
         assert!(tail.failed(flush, 12_000, &config()).is_some());
@@ -385,10 +393,49 @@ mod tests {
     }
 
     #[test]
+    fn d6_the_spool_is_given_everything_once() {
+        let mut tail = Tail::default();
+        tail.push(A.into(), "ann", 0, &config());
+        assert_eq!(tail.take_unkept(&config()), [(A.into(), "ann".to_owned(), 1)]);
+        tail.push(B.into(), "ann", 10, &config());
+        assert_eq!(tail.take_unkept(&config()), [(B.into(), "ann".to_owned(), 2)]);
+        assert_eq!(tail.take_unkept(&config()), []);
+        let flush = tail.start(2_000, false, &config()).unwrap();
+        assert_eq!(*flush.update, *checkpoint::merge(&[A, B]).unwrap());
+        assert_eq!(tail.take_unkept(&config()), [], "it has both parts");
+    }
+
+    #[test]
+    fn d6_the_spool_is_given_a_flush_that_has_something_new() {
+        let mut tail = Tail::default();
+        tail.push(A.into(), "ann", 0, &config());
+        tail.take_unkept(&config());
+        tail.push(B.into(), "bob", 10, &config());
+        let flush = tail.start(2_000, false, &config()).unwrap();
+        tail.push(A.into(), "ann", 2_010, &config());
+        let kept = [(flush.update, "relay:relay".to_owned(), 2), (A.into(), "ann".to_owned(), 3)];
+        assert_eq!(tail.take_unkept(&config()), kept);
+        assert_eq!(tail.take_unkept(&config()), []);
+        tail.saved(flush.flush).unwrap();
+        assert_eq!(tail.saved_through(), 2, "the third is still in the spool");
+    }
+
+    #[test]
+    fn d6_what_is_merged_with_something_new_is_new_to_the_spool() {
+        let mut tail = Tail::default();
+        tail.push(A.into(), "ann", 0, &config());
+        tail.take_unkept(&config());
+        tail.push(B.into(), "ann", 0, &config());
+        tail.compact();
+        let merged = checkpoint::merge(&[A, B]).unwrap();
+        assert_eq!(tail.take_unkept(&config()), [(merged.into(), "ann".to_owned(), 2)]);
+    }
+
+    #[test]
     fn a_long_outage_costs_the_size_of_the_document() {
         let mut tail = Tail::default();
         for _ in 0..10_000 {
-            tail.push(A, "ann", 0, &config());
+            tail.push(A.into(), "ann", 0, &config());
         }
         assert!(tail.updates().count() < MAX_PENDING + 1);
     }

@@ -1,5 +1,7 @@
 //! A document's stored checkpoint as far as the room holds it, for answering sync step 1.
 
+use std::sync::Arc;
+
 use crate::document::checkpoint::{self, Outline};
 use crate::document::error::DocumentError;
 use crate::protocol::Timestamp;
@@ -33,14 +35,14 @@ pub(super) enum View {
 /// Updates that are kept apart. Their bytes are counted as they come: every update asks for the sum.
 #[derive(Debug, Default)]
 pub(super) struct Since {
-    updates: Vec<Vec<u8>>,
+    updates: Vec<Arc<[u8]>>,
     bytes: usize,
 }
 
 impl Since {
-    pub(super) fn push(&mut self, update: &[u8]) {
-        self.updates.push(update.to_vec());
+    pub(super) fn push(&mut self, update: Arc<[u8]>) {
         self.bytes += update.len();
+        self.updates.push(update);
     }
 }
 
@@ -59,14 +61,15 @@ impl View {
     /// Sets what storage had, merged with what it may not have had.
     pub(super) fn load<'a>(
         &mut self,
-        stored: &'a [Vec<u8>],
+        stored: &[Vec<u8>],
         unsaved: impl Iterator<Item = &'a [u8]>,
     ) -> Result<(), DocumentError> {
         let since = match self {
             Self::Loading { since, .. } => std::mem::take(since),
             Self::Absent | Self::Loaded { .. } => Since::default(),
         };
-        let mut parts: Vec<&[u8]> = stored.iter().chain(&since.updates).map(Vec::as_slice).collect();
+        let stored = stored.iter().map(Vec::as_slice);
+        let mut parts: Vec<&[u8]> = stored.chain(since.updates.iter().map(AsRef::as_ref)).collect();
         for update in unsaved {
             parts.push(update);
         }
@@ -77,7 +80,7 @@ impl View {
     }
 
     /// Takes an update in, if the view is loaded or will be.
-    pub(super) fn push(&mut self, update: &[u8]) {
+    pub(super) fn push(&mut self, update: Arc<[u8]>) {
         let since = match self {
             Self::Absent => return,
             Self::Loading { since, .. } => return since.push(update),
@@ -95,7 +98,7 @@ impl View {
         let Self::Loaded { base, outline, since } = self else { return None };
         if !since.updates.is_empty() {
             let parts: Vec<&[u8]> =
-                std::iter::once(&*base).chain(&since.updates).map(Vec::as_slice).collect();
+                std::iter::once(base.as_slice()).chain(since.updates.iter().map(AsRef::as_ref)).collect();
             let merged =
                 checkpoint::merge(&parts).and_then(|merged| Ok((checkpoint::outline(&merged)?, merged)));
             match merged {

@@ -131,7 +131,7 @@ impl World {
                     Err(StoreError::Unavailable)
                 } else {
                     self.clock += 1;
-                    self.stored.push(persist.update);
+                    self.stored.push(persist.update.to_vec());
                     Ok(Persisted { clock: self.clock, epoch: 1, at: self.now, missed: false })
                 };
                 self.room.handle_persisted(&persist.document, persist.flush, result, self.now);

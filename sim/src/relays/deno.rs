@@ -88,6 +88,7 @@ impl World {
         let config = RoomConfig {
             label: "deno".to_owned(),
             follows_feed: true,
+            hibernates: false,
             spool: true,
             alone_after: Some(ALONE_AFTER_MS),
             max_queued_bytes: MAX_QUEUED_BYTES,
@@ -305,7 +306,7 @@ async fn read(bus: &Bus, document: &str, since: Option<u64>) -> Result<Stored, S
 
 async fn persist(bus: Rc<Bus>, shell: Rc<Shell>, flush: Persist, key: String) {
     let (path, after) = (flush.document.clone(), Some(flush.after));
-    let append = Call::Append { path, update: flush.update, epoch: flush.epoch, since: after };
+    let append = Call::Append { path, update: flush.update.to_vec(), epoch: flush.epoch, since: after };
     let answer = call(&bus, Request { actor: flush.actor, key: Some(key), call: append }).await;
     let result = match &answer {
         Some(Response { status: 200, clock, epoch: Some(epoch), missed, .. }) => {

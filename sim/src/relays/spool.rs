@@ -97,7 +97,7 @@ impl Spool {
             key: format!("spool-{}-{}-{last}", first.run, first.id),
             document: first.kept.document.clone(),
             epoch: first.kept.epoch,
-            updates: rows.iter().map(|row| row.kept.update.clone()).collect(),
+            updates: rows.iter().map(|row| row.kept.update.to_vec()).collect(),
             rows: rows.iter().map(|row| row.id).collect(),
         })
     }

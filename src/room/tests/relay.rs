@@ -4,12 +4,13 @@ use serde_json::json;
 
 use super::rules::typed;
 use super::sim::{Sim, flush};
+use crate::protocol::awareness::{self as wire, AwarenessEntry};
 use crate::protocol::close::CloseCode;
 use crate::protocol::message;
 use crate::room::{RoomConfig, StoreError};
 
 fn relay() -> Sim {
-    Sim::with(RoomConfig { follows_feed: true, spool: true, ..RoomConfig::default() })
+    Sim::with(RoomConfig { follows_feed: true, hibernates: false, spool: true, ..RoomConfig::default() })
 }
 
 #[test]
@@ -193,4 +194,18 @@ fn before_a_stop_everything_is_flushed_and_everybody_sent_away() {
         assert_eq!(sim.take(id).closed, Some(CloseCode::Restart));
     }
     assert!(sim.room.is_idle());
+}
+
+#[test]
+fn a_room_that_never_hibernates_attaches_nothing_and_has_no_timer_for_it() {
+    let mut sim = relay();
+    let a = sim.join("ann");
+    sim.frame(a, &message::awareness(&wire::encode(&[AwarenessEntry { client: 7, clock: 1, state: "{}" }])));
+    sim.frame(a, &message::update(&typed(1, 0)));
+    sim.advance(10_000);
+    assert_eq!((sim.storage.persists, sim.attached), (1, 0));
+    assert!(
+        sim.room.poll_timeout().is_none_or(|at| at > sim.now + 3_600_000),
+        "nothing is due but the lease"
+    );
 }

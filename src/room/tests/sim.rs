@@ -285,7 +285,7 @@ impl Sim {
             }
             Action::Spool if self.spool_waits => {}
             Action::Spool => self.room.handle_spool(),
-            Action::Keep(kept) => self.spool.push((kept.document, kept.number, kept.update)),
+            Action::Keep(kept) => self.spool.push((kept.document, kept.number, kept.update.to_vec())),
             Action::Release { document, through } => {
                 self.spool.retain(|(path, number, _)| *path != document || *number > through);
             }
