@@ -19,6 +19,8 @@ pub(super) struct Tail {
     writer: Writer,
     /// How many of the pending updates, from the first on, the spool has been given (D6).
     kept: usize,
+    /// Who wrote the others.
+    unkept_writer: Writer,
     /// When the first of the pending updates came in.
     since: Timestamp,
     /// When the pending updates have to be flushed (D1).
@@ -112,6 +114,9 @@ impl Tail {
         self.pending.push(update);
         self.received += 1;
         self.writer.add(writer);
+        if config.spool {
+            self.unkept_writer.add(writer);
+        }
         self.due.get_or_insert(now + config.flush_after);
         if self.pending.len() >= MAX_PENDING {
             self.compact();
@@ -126,9 +131,9 @@ impl Tail {
             flight.is_kept = true;
             unkept.push((Arc::clone(&flight.update), flight.actor.clone(), flight.through));
         }
-        let merged = merge(self.pending.split_off(self.kept));
-        for update in merged {
-            unkept.push((Arc::clone(&update), self.writer.name(config), self.received));
+        let writer = std::mem::take(&mut self.unkept_writer);
+        for update in merge(self.pending.split_off(self.kept)) {
+            unkept.push((Arc::clone(&update), writer.name(config), self.received));
             self.pending.push(update);
         }
         self.kept = self.pending.len();
@@ -210,6 +215,7 @@ impl Tail {
         let through = if self.pending.is_empty() { self.received } else { self.saved };
         if self.pending.is_empty() {
             self.writer = Writer::Nobody;
+            self.unkept_writer = Writer::Nobody;
             self.due = None;
         }
         let flight = Flight {
@@ -326,6 +332,10 @@ mod tests {
         RoomConfig::default()
     }
 
+    fn spool() -> RoomConfig {
+        RoomConfig { spool: true, ..config() }
+    }
+
     #[test]
     fn d1_updates_are_flushed_two_seconds_after_the_first() {
         let mut tail = Tail::default();
@@ -395,27 +405,38 @@ mod tests {
     #[test]
     fn d6_the_spool_is_given_everything_once() {
         let mut tail = Tail::default();
-        tail.push(A.into(), "ann", 0, &config());
-        assert_eq!(tail.take_unkept(&config()), [(A.into(), "ann".to_owned(), 1)]);
-        tail.push(B.into(), "ann", 10, &config());
-        assert_eq!(tail.take_unkept(&config()), [(B.into(), "ann".to_owned(), 2)]);
-        assert_eq!(tail.take_unkept(&config()), []);
-        let flush = tail.start(2_000, false, &config()).unwrap();
+        tail.push(A.into(), "ann", 0, &spool());
+        assert_eq!(tail.take_unkept(&spool()), [(A.into(), "ann".to_owned(), 1)]);
+        tail.push(B.into(), "ann", 10, &spool());
+        assert_eq!(tail.take_unkept(&spool()), [(B.into(), "ann".to_owned(), 2)]);
+        assert_eq!(tail.take_unkept(&spool()), []);
+        let flush = tail.start(2_000, false, &spool()).unwrap();
         assert_eq!(*flush.update, *checkpoint::merge(&[A, B]).unwrap());
-        assert_eq!(tail.take_unkept(&config()), [], "it has both parts");
+        assert_eq!(tail.take_unkept(&spool()), [], "it has both parts");
+    }
+
+    #[test]
+    fn d6_the_spool_is_told_who_wrote_what_it_is_given() {
+        let config = spool();
+        let mut tail = Tail::default();
+        for (update, writer) in [(A, "ann"), (B, "bob")] {
+            tail.push(update.into(), writer, 0, &config);
+            assert_eq!(tail.take_unkept(&config)[0].1, writer);
+        }
+        assert_eq!(tail.start(5_000, false, &config).unwrap().actor, "relay:relay");
     }
 
     #[test]
     fn d6_the_spool_is_given_a_flush_that_has_something_new() {
         let mut tail = Tail::default();
-        tail.push(A.into(), "ann", 0, &config());
-        tail.take_unkept(&config());
-        tail.push(B.into(), "bob", 10, &config());
-        let flush = tail.start(2_000, false, &config()).unwrap();
-        tail.push(A.into(), "ann", 2_010, &config());
+        tail.push(A.into(), "ann", 0, &spool());
+        tail.take_unkept(&spool());
+        tail.push(B.into(), "bob", 10, &spool());
+        let flush = tail.start(2_000, false, &spool()).unwrap();
+        tail.push(A.into(), "ann", 2_010, &spool());
         let kept = [(flush.update, "relay:relay".to_owned(), 2), (A.into(), "ann".to_owned(), 3)];
-        assert_eq!(tail.take_unkept(&config()), kept);
-        assert_eq!(tail.take_unkept(&config()), []);
+        assert_eq!(tail.take_unkept(&spool()), kept);
+        assert_eq!(tail.take_unkept(&spool()), []);
         tail.saved(flush.flush).unwrap();
         assert_eq!(tail.saved_through(), 2, "the third is still in the spool");
     }
@@ -423,12 +444,12 @@ mod tests {
     #[test]
     fn d6_what_is_merged_with_something_new_is_new_to_the_spool() {
         let mut tail = Tail::default();
-        tail.push(A.into(), "ann", 0, &config());
-        tail.take_unkept(&config());
-        tail.push(B.into(), "ann", 0, &config());
+        tail.push(A.into(), "ann", 0, &spool());
+        tail.take_unkept(&spool());
+        tail.push(B.into(), "ann", 0, &spool());
         tail.compact();
         let merged = checkpoint::merge(&[A, B]).unwrap();
-        assert_eq!(tail.take_unkept(&config()), [(merged.into(), "ann".to_owned(), 2)]);
+        assert_eq!(tail.take_unkept(&spool()), [(merged.into(), "ann".to_owned(), 2)]);
     }
 
     #[test]
