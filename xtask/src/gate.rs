@@ -40,7 +40,7 @@ pub fn run(quick: bool) -> Result<ExitCode> {
     let mut toolchain = None;
     // A release build keeps one core busy, and each of the two lanes has compiled files of its own.
     report.beside(native, |report| modules(report, &mut toolchain))?;
-    built(&mut report, toolchain.as_ref())?;
+    built(&mut report, WithTools(toolchain.as_ref()))?;
     Ok(report.print())
 }
 
@@ -92,77 +92,73 @@ fn provided(toolchain: Option<&Toolchain>) -> Result<&Toolchain> {
     toolchain.ok_or_else(|| "needs the tools that did not install".to_owned())
 }
 
-/// What the built Worker and relay are asked.
-fn built(report: &mut Report, toolchain: Option<&Toolchain>) -> Result {
-    let with_tools = |work: &dyn Fn() -> Result| provided(toolchain).and_then(|_| work());
-    let tests =
-        |report: &mut Report, folder: &str| report.step(folder, || with_tools(&|| node_tests(folder)));
-    report.step("demo build", || with_tools(&build::demo))?;
-    report.step("wrangler.toml", || {
-        with_tools(&|| process::run(tools::node().arg("tools/wrangler-config.mjs")))
-    })?;
-    // Its build command is the step above, which finds nothing to do.
-    let bundle = "target/xtask/bundle";
-    report.step("wrangler deploy --dry-run", || {
-        with_tools(&|| process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", bundle])))
-    })?;
-    tests(report, "tools")?;
-    report.step("lint", || with_tools(&|| process::run(tools::eslint().args(LINTED))))?;
-    tests(report, "bench")?;
-    // Much of their time is waiting.
-    report.beside(
-        |report| {
-            report.step("relay-deno", || {
-                with_tools(&|| {
-                    let folder = tools::root().join("relay-deno");
-                    process::run(tools::deno().current_dir(folder).args(["task", "ok"]))
-                })
-            })?;
-            sdk(report, &with_tools)
-        },
-        |report| {
-            tests(report, "tests/yjs")?;
-            openapi(report, &with_tools)
-        },
-    )?;
-    // Alone: many of them look at memory, at wakes, or at what a relay does under load.
-    tests(report, "tests/e2e")?;
-    // A browser that gets no processor is late for what a page promises in seconds.
-    if std::env::var_os(BROWSER_TESTS).is_some() {
-        tests(report, "tests/browser")
-    } else {
-        let cause = format!("set {BROWSER_TESTS}=1 on a machine with Chromium and nothing else to do");
-        report.skip("tests/browser", cause);
-        Ok(())
+/// Steps that need the tools.
+#[derive(Clone, Copy)]
+struct WithTools<'a>(Option<&'a Toolchain>);
+
+impl WithTools<'_> {
+    fn step(self, report: &mut Report, name: &str, work: impl FnOnce() -> Result) -> Result {
+        report.step(name, || provided(self.0).and_then(|_| work()))
+    }
+
+    fn tests(self, report: &mut Report, folder: &str) -> Result {
+        self.step(report, folder, || node_tests(folder))
     }
 }
 
-fn sdk(report: &mut Report, with_tools: &dyn Fn(&dyn Fn() -> Result) -> Result) -> Result {
-    report.step("client-sdk", || {
-        with_tools(&|| {
-            for project in ["client-sdk", "client-sdk/demo"] {
-                process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
-            }
-            node_tests("client-sdk/src")?;
-            node_tests("client-sdk/demo")
-        })
+/// What is made of the modules, and asked of it.
+fn built(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.step(report, "demo build", build::demo)?;
+    with_tools
+        .step(report, "wrangler.toml", || process::run(tools::node().arg("tools/wrangler-config.mjs")))?;
+    // Its build command is the step above, which finds nothing to do.
+    with_tools.step(report, "wrangler deploy --dry-run", || {
+        process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", "target/xtask/bundle"]))
     })?;
-    report.step("client-sdk, packed", || {
-        with_tools(&|| {
-            remove_folder("client-sdk/dist")?;
-            process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
-            node_tests("client-sdk/checks")
-        })
+    with_tools.tests(report, "tools")?;
+    with_tools.step(report, "lint", || process::run(tools::eslint().args(LINTED)))?;
+    with_tools.tests(report, "bench")?;
+    // Much of their time is waiting.
+    report.beside(|report| clients(report, with_tools), |report| outsiders(report, with_tools))?;
+    // Alone: many of them look at memory, at wakes, or at what a relay does under load.
+    with_tools.tests(report, "tests/e2e")?;
+    // A browser that gets no processor is late for what a page promises in seconds.
+    if std::env::var_os(BROWSER_TESTS).is_some() {
+        return with_tools.tests(report, "tests/browser");
+    }
+    let cause = format!("set {BROWSER_TESTS}=1 on a machine with Chromium and nothing else to do");
+    report.skip("tests/browser", cause);
+    Ok(())
+}
+
+/// The parts in TypeScript.
+fn clients(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.step(report, "relay-deno", || {
+        process::run(tools::deno().current_dir(tools::root().join("relay-deno")).args(["task", "ok"]))
+    })?;
+    with_tools.step(report, "client-sdk", || {
+        for project in ["client-sdk", "client-sdk/demo"] {
+            process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
+        }
+        node_tests("client-sdk/src")?;
+        node_tests("client-sdk/demo")
+    })?;
+    with_tools.step(report, "client-sdk, packed", || {
+        remove_folder("client-sdk/dist")?;
+        process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
+        node_tests("client-sdk/checks")
     })
 }
 
-fn openapi(report: &mut Report, with_tools: &dyn Fn(&dyn Fn() -> Result) -> Result) -> Result {
+/// What is not our own: stock Yjs, and requests that Schemathesis makes.
+fn outsiders(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.tests(report, "tests/yjs")?;
     match openapi_fuzz::python() {
         Err(cause) if !openapi_fuzz::is_required() => {
             report.skip("tests/openapi", cause);
             Ok(())
         }
-        python => report.step("tests/openapi", || with_tools(&|| openapi_fuzz::run(python.clone()?))),
+        python => with_tools.step(report, "tests/openapi", || openapi_fuzz::run(python?)),
     }
 }
 

@@ -1,6 +1,7 @@
-//! Child processes. Two kinds: a *step* runs to its end, and prints where its thread does (`output`); a *service* runs beside us
-//! in a process group of its own. Whatever ends this process, none of them is left behind: a service
-//! also ends by itself when its standard input does, which covers the kill that cannot be caught.
+//! Child processes. Two kinds: a *step* runs to its end, and prints where its thread does (`output`); a
+//! *service* runs beside us in a process group of its own. Whatever ends this process, none of them is left
+//! behind: a service also ends by itself when its standard input does, which covers the kill that cannot be
+//! caught.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};

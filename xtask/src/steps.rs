@@ -25,8 +25,10 @@ pub struct Report {
 impl Report {
     /// Runs one step. An error only when the user asked to stop.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Result) -> Result {
-        if self.ended.is_some() {
-            output::keep(BESIDE).map_err(|error| format!("{BESIDE}: {error}"))?;
+        if self.ended.is_some()
+            && let Err(error) = output::keep(BESIDE)
+        {
+            output::say(format_args!("xtask: {BESIDE}: {error}: output of both lanes comes mixed"));
         }
         output::say(format_args!("\n== {name}"));
         let start = Instant::now();
