@@ -48,7 +48,7 @@ impl Report {
     pub fn skip(&mut self, name: &str, cause: String) {
         let line = format!("\n== {name}\nxtask: {name}: SKIPPED: {cause}");
         match &self.ended {
-            Some(ended) => drop(ended.send(line)),
+            Some(ended) => drop(ended.send(line + "\n")),
             None => eprintln!("{line}"),
         }
         self.skipped.push((name.to_owned(), cause));
