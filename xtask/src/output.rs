@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{self, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::tools;
 
@@ -39,10 +40,13 @@ pub fn attach(command: &mut Command) -> io::Result<()> {
     })
 }
 
-/// From now on this thread's output is kept, below `target/`, in a file of this name.
-pub fn keep(name: &str) -> io::Result<()> {
+/// From now on this thread's output is kept, in a file below `target/`.
+pub fn keep() -> io::Result<()> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let folder = tools::root().join("target").join("xtask");
     fs::create_dir_all(&folder)?;
+    // The gate runs the tests of this crate: they keep output while it does.
+    let name = format!("output-{}-{}.txt", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let path = folder.join(name);
     let file = File::create(&path)?;
     KEPT.set(Some(Kept { file, path }));
@@ -51,20 +55,23 @@ pub fn keep(name: &str) -> io::Result<()> {
 
 /// Ends that, and answers what was kept.
 pub fn take() -> String {
-    let text = KEPT.take().and_then(|kept| fs::read(kept.path).ok()).unwrap_or_default();
+    let Some(Kept { file, path }) = KEPT.take() else { return String::new() };
+    drop(file);
+    let text = fs::read(&path).unwrap_or_default();
+    let _left = fs::remove_file(&path);
     String::from_utf8_lossy(&text).into_owned()
 }
 
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::process;
+    use crate::process::run;
 
     #[test]
     fn what_is_said_and_what_children_print_is_kept_in_order_until_it_is_taken() {
-        keep("output-test.txt").unwrap();
+        keep().unwrap();
         say("before");
-        process::run(Command::new("sh").args(["-c", "echo out; cat; echo err >&2"])).unwrap();
+        run(Command::new("sh").args(["-c", "echo out; cat; echo err >&2"])).unwrap();
         say("after");
         assert_eq!(take(), "before\nout\nerr\nafter\n");
         assert_eq!(take(), "");

@@ -8,9 +8,6 @@ use std::time::{Duration, Instant};
 
 use crate::{Result, output, process};
 
-/// Where the second lane keeps the output of the step that runs.
-const BESIDE: &str = "beside.txt";
-
 /// What ran, and how it ended.
 #[derive(Default)]
 pub struct Report {
@@ -26,14 +23,15 @@ impl Report {
     /// Runs one step. An error only when the user asked to stop.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Result) -> Result {
         if self.ended.is_some()
-            && let Err(error) = output::keep(BESIDE)
+            && let Err(error) = output::keep()
         {
-            output::say(format_args!("xtask: {BESIDE}: {error}: output of both lanes comes mixed"));
+            output::say(format_args!("xtask: {error}: the output of both lanes comes mixed"));
         }
         output::say(format_args!("\n== {name}"));
         let start = Instant::now();
         let result = work();
         if process::stop_requested() {
+            self.show();
             return Err("stopped".to_owned());
         }
         if let Err(error) = &result {
