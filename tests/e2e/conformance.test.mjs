@@ -10,15 +10,18 @@ import { stockTests } from "./conformance/stock.mjs";
 import { upgradeTests } from "./conformance/upgrades.mjs";
 import { RELAYS } from "./support/relays.mjs";
 
-for (const { label, start } of RELAYS) {
-  // Several at once: the longest one waits for more than a minute, and rooms must not mind others.
-  describe(`C.9 C.75 relay ${label}`, { concurrency: 4 }, () => {
-    let running;
-    before(async () => {
-      running = await start();
+// Beside each other, and in each several at once: the longest one waits for more than a minute, and
+// neither relays nor rooms must mind others.
+describe("C.9 C.75 conformance", { concurrency: RELAYS.length }, () => {
+  for (const { label, start } of RELAYS) {
+    describe(`relay ${label}`, { concurrency: 4 }, () => {
+      let running;
+      before(async () => {
+        running = await start();
+      });
+      after(() => running?.stop());
+      const suites = [stockTests, frameTests, upgradeTests, awarenessTests, signalingTests, limitTests, lifecycleTests, silenceTests];
+      for (const suite of suites) suite(() => running);
     });
-    after(() => running?.stop());
-    const suites = [stockTests, frameTests, upgradeTests, awarenessTests, signalingTests, limitTests, lifecycleTests, silenceTests];
-    for (const suite of suites) suite(() => running);
-  });
-}
+  }
+});

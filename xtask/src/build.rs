@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::output;
 use crate::process;
 use crate::provision::Toolchain;
 use crate::tools;
@@ -126,7 +127,7 @@ pub fn run(toolchain: &Toolchain, artefact: Artefact, mode: Mode) -> Result {
     if outputs().is_ok_and(|outputs| {
         fs::read_to_string(&stamp).is_ok_and(|found| found == format!("{inputs} {outputs}"))
     }) {
-        eprintln!("xtask: {name}/ is up to date");
+        output::say(format_args!("xtask: {name}/ is up to date"));
     } else {
         // Gone before the work starts: a build that is broken off must not look done.
         let _absent = fs::remove_file(&stamp);
@@ -232,7 +233,7 @@ fn check_size(artefact: Artefact, (raw, gzip): (usize, usize), mode: Mode) -> Re
     let (max_raw, max_gzip) = artefact.limits();
     let path = artefact.wasm_path();
     let shown = path.strip_prefix(tools::root()).unwrap_or(&path).display();
-    eprintln!("xtask: {shown}: {raw} B, {gzip} B gzip (limits {max_raw}, {max_gzip})");
+    output::say(format_args!("xtask: {shown}: {raw} B, {gzip} B gzip (limits {max_raw}, {max_gzip})"));
     if mode == Mode::Release && (raw > max_raw || gzip > max_gzip) {
         let advice = "`twiggy top` on a --dev build shows what grew";
         return Err(format!("{shown} is over its size limit; {advice}"));

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::{Duration, Instant};
 
 use crate::build::{self, Artefact, Mode};
 use crate::provision::{self, Toolchain};
-use crate::{Result, hygiene, layering, openapi_fuzz, process, tools, wasm};
+use crate::steps::Report;
+use crate::{Result, hygiene, layering, openapi_fuzz, output, process, tools, wasm};
 
 /// No single end-to-end test may hang the gate; the slowest waits for a hibernation. In ms.
 const TEST_TIMEOUT: &str = "--test-timeout=180000";
@@ -20,8 +20,12 @@ const TEST_CONCURRENCY: &str = "--test-concurrency=3";
 /// The sources that keep the rules of our own plugin (eslint.config.mjs).
 const LINTED: [&str; 2] = ["client-sdk", "examples"];
 
-/// The package of the simulator.
+/// The package of the simulator, which has a step of its own.
 const SIMULATOR: &str = "yrelay-sim";
+
+/// The others. Each is tested on its own, as it is compiled when a person or a test runs its program: together
+/// they would ask their dependencies for other features, and all of it would be compiled once more.
+const PACKAGES: [&str; 4] = ["yrelay", "load", "verify", "xtask"];
 
 /// Asks for the tests in a browser.
 const BROWSER_TESTS: &str = "YRELAY_BROWSER_TESTS";
@@ -29,10 +33,14 @@ const BROWSER_TESTS: &str = "YRELAY_BROWSER_TESTS";
 /// Runs the gate; the last line of output is the count of steps.
 pub fn run(quick: bool) -> Result<ExitCode> {
     let mut report = Report::default();
-    native(&mut report)?;
-    if !quick {
-        built(&mut report)?;
+    if quick {
+        native(&mut report)?;
+        return Ok(report.print());
     }
+    let mut toolchain = None;
+    // A release build keeps one core busy, and each of the two lanes has compiled files of its own.
+    report.beside(native, |report| modules(report, &mut toolchain))?;
+    built(&mut report, WithTools(toolchain.as_ref()))?;
     Ok(report.print())
 }
 
@@ -42,37 +50,29 @@ fn native(report: &mut Report) -> Result {
         check_files(|path| path.starts_with("src/") && path.ends_with(".rs"), layering::check)
     })?;
     report.step("hygiene", || check_files(|_| true, hygiene::check))?;
-    // Everything at once. What only some feature leaves unused is an error of the release builds (`src/lib.rs`).
-    let clippy: [(&str, &[&str]); 3] = [
-        ("clippy", &["--workspace", "--all-targets"]),
-        ("clippy, all features", &["--package", "yrelay", "--all-features", "--all-targets"]),
-        ("clippy, planted bugs", &["--package", SIMULATOR, "--features", "planted-bugs", "--all-targets"]),
+    // What only some feature leaves unused is an error of the release builds (`src/lib.rs`).
+    let clippy: [(&str, &[&str]); 2] = [
+        ("clippy, all features", &["--workspace", "--all-features"]),
+        ("clippy, no features", &["--package", SIMULATOR]),
     ];
     for (name, selection) in clippy {
-        let mut command = cargo(&["clippy", "--locked"]);
+        let mut command = cargo(&["clippy", "--locked", "--all-targets"]);
         command.args(selection).args(["--", "--deny", "warnings"]);
         report.step(name, || process::run(&mut command))?;
     }
-    report.step("cargo test", || {
-        process::run(cargo(&["test", "--locked", "--workspace"]).args(["--exclude", SIMULATOR]))
-    })?;
+    for package in PACKAGES {
+        report.step(&format!("cargo test, {package}"), || test(&["--package", package]))?;
+    }
     // Compiled once, with the bugs that it has to find: in the worlds where nothing may be wrong none is active.
-    report.step("simulator", || {
-        let tests = ["--package", SIMULATOR, "--features", "planted-bugs"];
-        process::run(cargo(&["test", "--locked"]).args(tests))
-    })
+    report.step("simulator", || test(&["--package", SIMULATOR, "--features", "planted-bugs"]))
 }
 
-fn built(report: &mut Report) -> Result {
-    let mut toolchain = Err("the tools are not there".to_owned());
+/// The tools, and the WASM modules that they build.
+fn modules(report: &mut Report, toolchain: &mut Option<Toolchain>) -> Result {
     report.step("provision", || {
-        toolchain = provision::everything();
-        toolchain.as_ref().map(drop).map_err(Clone::clone)
+        *toolchain = Some(provision::everything()?);
+        Ok(())
     })?;
-    let toolchain: Result<Toolchain> =
-        toolchain.map_err(|_| "needs the tools that did not install".to_owned());
-    let with_tools =
-        |work: &dyn Fn(&Toolchain) -> Result| toolchain.as_ref().map_err(Clone::clone).and_then(work);
     let artefacts = [
         ("release build", Artefact::Worker),
         ("lazy build", Artefact::Lazy),
@@ -80,62 +80,85 @@ fn built(report: &mut Report) -> Result {
     ];
     for (name, artefact) in artefacts {
         report.step(name, || {
-            with_tools(&|toolchain| {
-                build::run(toolchain, artefact, Mode::Release)?;
-                check_imports(artefact)
-            })
+            build::run(provided(toolchain.as_ref())?, artefact, Mode::Release)?;
+            check_imports(artefact)
         })?;
     }
-    report.step("demo build", || with_tools(&|_| build::demo()))?;
-    report.step("wrangler.toml", || {
-        with_tools(&|_| process::run(tools::node().arg("tools/wrangler-config.mjs")))
-    })?;
-    // Its build command is the step above, which finds nothing to do.
-    let bundle = "target/xtask/bundle";
-    report.step("wrangler deploy --dry-run", || {
-        with_tools(&|_| process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", bundle])))
-    })?;
-    report.step("tools/", || with_tools(&|_| node_tests("tools")))?;
-    report.step("relay-deno/", || {
-        with_tools(&|_| {
-            process::run(tools::deno().current_dir(tools::root().join("relay-deno")).args(["task", "ok"]))
-        })
-    })?;
-    report.step("client-sdk/", || {
-        with_tools(&|_| {
-            for project in ["client-sdk", "client-sdk/demo"] {
-                process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
-            }
-            node_tests("client-sdk/src")?;
-            node_tests("client-sdk/demo")
-        })
-    })?;
-    report.step("lint", || with_tools(&|_| process::run(tools::eslint().args(LINTED))))?;
-    report.step("client-sdk, packed", || {
-        with_tools(&|_| {
-            remove_folder("client-sdk/dist")?;
-            process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
-            node_tests("client-sdk/checks")
-        })
-    })?;
-    for folder in ["bench", "tests/yjs", "tests/e2e"] {
-        report.step(folder, || with_tools(&|_| node_tests(folder)))?;
+    Ok(())
+}
+
+/// The tools, or why a step that needs them fails.
+fn provided(toolchain: Option<&Toolchain>) -> Result<&Toolchain> {
+    toolchain.ok_or_else(|| "needs the tools that did not install".to_owned())
+}
+
+/// Steps that need the tools.
+#[derive(Clone, Copy)]
+struct WithTools<'a>(Option<&'a Toolchain>);
+
+impl WithTools<'_> {
+    fn step(self, report: &mut Report, name: &str, work: impl FnOnce() -> Result) -> Result {
+        report.step(name, || provided(self.0).and_then(|_| work()))
     }
+
+    fn tests(self, report: &mut Report, folder: &str) -> Result {
+        self.step(report, folder, || node_tests(folder))
+    }
+}
+
+/// What is made of the modules, and asked of it.
+fn built(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.step(report, "demo build", build::demo)?;
+    with_tools
+        .step(report, "wrangler.toml", || process::run(tools::node().arg("tools/wrangler-config.mjs")))?;
+    // Its build command is the step above, which finds nothing to do.
+    with_tools.step(report, "wrangler deploy --dry-run", || {
+        process::run(tools::wrangler().args(["deploy", "--dry-run", "--outdir", "target/xtask/bundle"]))
+    })?;
+    with_tools.tests(report, "tools")?;
+    with_tools.step(report, "lint", || process::run(tools::eslint().args(LINTED)))?;
+    with_tools.tests(report, "bench")?;
+    // Much of their time is waiting.
+    report.beside(|report| clients(report, with_tools), |report| outsiders(report, with_tools))?;
+    // Alone: many of them look at memory, at wakes, or at what a relay does under load.
+    with_tools.tests(report, "tests/e2e")?;
     // A browser that gets no processor is late for what a page promises in seconds.
     if std::env::var_os(BROWSER_TESTS).is_some() {
-        report.step("tests/browser", || with_tools(&|_| node_tests("tests/browser")))?;
-    } else {
-        report.skip(
-            "tests/browser",
-            format!("set {BROWSER_TESTS}=1 on a machine with Chromium and nothing else to do"),
-        );
+        return with_tools.tests(report, "tests/browser");
     }
+    let cause = format!("set {BROWSER_TESTS}=1 on a machine with Chromium and nothing else to do");
+    report.skip("tests/browser", cause);
+    Ok(())
+}
+
+/// The parts in TypeScript.
+fn clients(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.step(report, "relay-deno", || {
+        process::run(tools::deno().current_dir(tools::root().join("relay-deno")).args(["task", "ok"]))
+    })?;
+    with_tools.step(report, "client-sdk", || {
+        for project in ["client-sdk", "client-sdk/demo"] {
+            process::run(tools::tsc().args(["--noEmit", "--project", project]))?;
+        }
+        node_tests("client-sdk/src")?;
+        node_tests("client-sdk/demo")
+    })?;
+    with_tools.step(report, "client-sdk, packed", || {
+        remove_folder("client-sdk/dist")?;
+        process::run(tools::tsc().args(["--project", "client-sdk/tsconfig.build.json"]))?;
+        node_tests("client-sdk/checks")
+    })
+}
+
+/// What is not our own: stock Yjs, and requests that Schemathesis makes.
+fn outsiders(report: &mut Report, with_tools: WithTools<'_>) -> Result {
+    with_tools.tests(report, "tests/yjs")?;
     match openapi_fuzz::python() {
         Err(cause) if !openapi_fuzz::is_required() => {
             report.skip("tests/openapi", cause);
             Ok(())
         }
-        python => report.step("tests/openapi", || with_tools(&|_| openapi_fuzz::run(python.clone()?))),
+        python => with_tools.step(report, "tests/openapi", || openapi_fuzz::run(python?)),
     }
 }
 
@@ -145,10 +168,14 @@ fn cargo(args: &[&str]) -> Command {
     command
 }
 
+fn test(selection: &[&str]) -> Result {
+    process::run(cargo(&["test", "--locked"]).args(selection))
+}
+
 fn check_imports(artefact: Artefact) -> Result {
     let path = artefact.wasm_path();
     let module = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    eprintln!("{} imports, none from `env`", wasm::check_imports(&module)?);
+    output::say(format_args!("{} imports, none from `env`", wasm::check_imports(&module)?));
     Ok(())
 }
 
@@ -166,7 +193,7 @@ fn check_files(wanted: impl Fn(&str) -> bool, check: impl Fn(&str, &str) -> Vec<
         problems.extend(check(path, &text));
     }
     for problem in &problems {
-        eprintln!("{problem}");
+        output::say(problem);
     }
     match (count, problems.len()) {
         (0, _) => Err("found no file to check".to_owned()),
@@ -224,81 +251,9 @@ fn find_tests(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
-}
-
-#[derive(Default)]
-struct Report {
-    steps: Vec<(String, Duration, Result)>,
-    skipped: Vec<(String, String)>,
-}
-
-impl Report {
-    /// Runs one step. An error only when the user asked to stop.
-    fn step(&mut self, name: &str, work: impl FnOnce() -> Result) -> Result {
-        eprintln!("\n== {name}");
-        let start = Instant::now();
-        let result = work();
-        if process::stop_requested() {
-            return Err("stopped".to_owned());
-        }
-        if let Err(error) = &result {
-            eprintln!("xtask: {name}: {}", first_line(error));
-        }
-        self.steps.push((name.to_owned(), start.elapsed(), result));
-        Ok(())
-    }
-
-    /// Notes a step that this machine cannot run, and why.
-    fn skip(&mut self, name: &str, cause: String) {
-        eprintln!("\n== {name}\nxtask: {name}: SKIPPED: {cause}");
-        self.skipped.push((name.to_owned(), cause));
-    }
-
-    fn print(&self) -> ExitCode {
-        println!();
-        for (name, took, result) in &self.steps {
-            let state = if result.is_ok() { "ok    " } else { "FAILED" };
-            let cause = result.as_ref().err().map_or("", |error| first_line(error));
-            println!("{state} {:>7.1} s  {name}  {cause}", took.as_secs_f64());
-        }
-        let failed = self.steps.iter().filter(|(_, _, result)| result.is_err()).count();
-        for (name, error) in
-            self.steps.iter().filter_map(|(name, _, result)| Some((name, result.as_ref().err()?)))
-        {
-            if let Some((_, details)) = error.split_once('\n') {
-                println!("\n== {name}\n{details}");
-            }
-        }
-        for (name, cause) in &self.skipped {
-            println!("SKIPPED          {name}  {cause}");
-        }
-        let skipped = match self.skipped.len() {
-            0 => String::new(),
-            count => format!(", {count} SKIPPED"),
-        };
-        println!("{} passed, {failed} failed{skipped}", self.steps.len() - failed);
-        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_step_runs_after_a_failure_and_the_gate_fails() {
-        let mut report = Report::default();
-        report.step("one", || Err("broken\nmore".to_owned())).unwrap();
-        report.step("two", || Ok(())).unwrap();
-        assert_eq!(report.steps.len(), 2);
-        assert_eq!(report.print(), ExitCode::FAILURE);
-        report.steps.retain(|(_, _, result)| result.is_ok());
-        report.skip("three", "no tool".to_owned());
-        assert_eq!(report.print(), ExitCode::SUCCESS);
-        assert_eq!(report.skipped, [("three".to_owned(), "no tool".to_owned())]);
-    }
 
     #[test]
     fn what_failed_is_the_end_of_the_output() {
@@ -307,6 +262,19 @@ mod tests {
             "✖ failing tests:\n\ntwo: 1 !== 2"
         );
         assert_eq!(failures("✔ one"), "");
+    }
+
+    #[test]
+    fn every_member_of_the_workspace_is_tested() {
+        let listed =
+            process::output(&mut cargo(&["tree", "--locked", "--workspace", "--depth=0", "--prefix=none"]));
+        let listed = listed.unwrap();
+        let mut members: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
+        members.retain(|member| !member.is_empty() && *member != SIMULATOR);
+        members.sort_unstable();
+        let mut tested = PACKAGES;
+        tested.sort_unstable();
+        assert_eq!(members, tested);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Result, fingerprint, process, tools};
+use crate::{Result, fingerprint, output, process, tools};
 
 const REQUIREMENTS: &str = "tests/openapi/requirements.txt";
 const NAMES: [&str; 2] = ["python3", "python"];
@@ -54,7 +54,7 @@ fn environment(python: &str) -> Result<PathBuf> {
     if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
         return Ok(program("schemathesis"));
     }
-    eprintln!("xtask: {python} -m venv, pip install: Schemathesis into target/");
+    output::say(format_args!("xtask: {python} -m venv, pip install: Schemathesis into target/"));
     process::run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder))?;
     process::run(
         Command::new(program("python"))

@@ -1,6 +1,7 @@
-//! Child processes. Two kinds: a *step* runs to its end in this terminal; a *service* runs beside us
-//! in a process group of its own. Whatever ends this process, none of them is left behind: a service
-//! also ends by itself when its standard input does, which covers the kill that cannot be caught.
+//! Child processes. Two kinds: a *step* runs to its end, and prints where its thread does (`output`); a
+//! *service* runs beside us in a process group of its own. Whatever ends this process, none of them is left
+//! behind: a service also ends by itself when its standard input does, which covers the kill that cannot be
+//! caught.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -10,7 +11,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Result;
+use crate::{Result, output};
 
 /// How long a service may take to end cleanly before its group is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(6);
@@ -20,7 +21,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Steps that are running. A service is stopped by its owner, not from here.
 static STEPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// From now on Ctrl-C and SIGTERM end the running step and make [`stop_requested`] true; the second
+/// From now on Ctrl-C and SIGTERM end the running steps and make [`stop_requested`] true; the second
 /// one ends this process at once (services then end by their closed standard input).
 pub fn end_children_on_signal() {
     let handler = || {
@@ -46,7 +47,7 @@ pub fn pause() {
     thread::sleep(POLL);
 }
 
-/// Runs a step to its end, in this terminal.
+/// Runs a step to its end; it prints where its thread does.
 pub fn run(command: &mut Command) -> Result {
     let status = status(command)?;
     if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", name(command))) }
@@ -57,7 +58,9 @@ pub fn status(command: &mut Command) -> Result<ExitStatus> {
     if stop_requested() {
         return Err("stopped".to_owned());
     }
-    let mut child = command.spawn().map_err(|error| format!("{} does not start: {error}", name(command)))?;
+    let mut child = output::attach(command)
+        .and_then(|()| command.spawn())
+        .map_err(|error| format!("{} does not start: {error}", name(command)))?;
     let pid = child.id();
     with_steps(|steps| steps.push(pid));
     if stop_requested() {

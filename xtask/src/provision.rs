@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::output;
 use crate::process;
 use crate::tools::{self, CargoTool};
 use crate::wasm_target::{self, Compiler};
@@ -49,7 +50,7 @@ pub fn npm_packages() -> Result {
     }
     // Installed by hand since the lock file changed: good enough if its programs run.
     if !is_newer(&tools::package(&[".package-lock.json"]), &lock_file) || try_programs().is_err() {
-        eprintln!("xtask: npm ci: Node, wrangler, workerd, Deno, esbuild, binaryen into node_modules/");
+        output::say("xtask: npm ci: Node, wrangler, workerd, Deno, esbuild, binaryen into node_modules/");
         let mut npm = tools::npm();
         npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
         process::run(&mut npm).map_err(|error| {
@@ -87,7 +88,10 @@ fn try_programs() -> Result {
             )
         })?;
         let first_line = found.lines().next().unwrap_or_default();
-        eprintln!("xtask:   {package} {}", first_line.strip_prefix(package).unwrap_or(first_line).trim());
+        output::say(format_args!(
+            "xtask:   {package} {}",
+            first_line.strip_prefix(package).unwrap_or(first_line).trim()
+        ));
     }
     Ok(())
 }
@@ -102,12 +106,12 @@ fn cargo_tool(tool: &CargoTool) -> Result<PathBuf> {
         return Ok(path);
     }
     let root = tool.root()?;
-    eprintln!(
+    output::say(format_args!(
         "xtask: cargo install {} {} into {} (once per version, some minutes)",
         tool.name,
         tool.version,
         root.display()
-    );
+    ));
     let mut cargo = Command::new("cargo");
     // Not from this repository: its lints and configuration are not meant for others' code.
     cargo.current_dir(tools::cache()?).args(["install", "--locked", "--version", tool.version, "--root"]);
@@ -126,7 +130,7 @@ fn exclusive(name: &str) -> Result<File> {
     fs::create_dir_all(&dir).map_err(failed)?;
     let file = File::create(dir.join(format!("{name}.lock"))).map_err(failed)?;
     if file.try_lock().is_err() {
-        eprintln!("xtask: waiting for another process that installs {name}");
+        output::say(format_args!("xtask: waiting for another process that installs {name}"));
         file.lock().map_err(failed)?;
     }
     Ok(file)

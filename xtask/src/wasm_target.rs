@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::output;
 use crate::process;
 use crate::{Result, tools};
 
@@ -42,12 +43,12 @@ pub fn provide() -> Result<Compiler> {
         return Ok(Compiler::Default);
     }
     if process::output(Command::new("rustup").arg("--version")).is_ok() {
-        eprintln!("xtask: rustup target add {TARGET}");
+        output::say(format_args!("xtask: rustup target add {TARGET}"));
         let added = process::run(Command::new("rustup").args(["target", "add", TARGET]));
         if added.is_ok() && has_target(Path::new("rustc")) {
             return Ok(Compiler::Default);
         }
-        eprintln!("xtask: rustup could not add it");
+        output::say("xtask: rustup could not add it");
     }
     let debian = Path::new(DEBIAN_BIN);
     if !has_target(&debian.join("rustc")) {
@@ -74,11 +75,13 @@ fn has_target(rustc: &Path) -> bool {
 }
 
 fn install_from_debian(bin: &Path) -> Result {
-    eprintln!("xtask: installing with apt-get: {}", DEBIAN_PACKAGES.join(" "));
+    output::say(format_args!("xtask: installing with apt-get: {}", DEBIAN_PACKAGES.join(" ")));
     process::run(as_root("apt-get").args(["update", "-qq"]))?;
     let mut install = as_root("apt-get");
     process::run(install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(DEBIAN_PACKAGES))?;
-    eprintln!("xtask: building std for {TARGET} into Debian's compiler (once, a minute or a few)");
+    output::say(format_args!(
+        "xtask: building std for {TARGET} into Debian's compiler (once, a minute or a few)"
+    ));
     let seed = tools::root().join("target").join("xtask").join("std-seed");
     let built = build_std(&seed, bin)?;
     let mut query = Command::new(bin.join("rustc"));
