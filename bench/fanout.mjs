@@ -52,9 +52,9 @@ async function compare(bench, label, plan, limit) {
 }
 
 /** Rounds of one plan on two sides. */
-export async function compareFanout(bench, label, plan, limit, { tested, floor }, warmUpSeconds = 3) {
+export async function compareFanout(bench, label, plan, limit, { tested, floor }, warmth = { seconds: 3 }) {
   const frames = buildFrames(plan);
-  const warmUp = { ...plan, seconds: warmUpSeconds };
+  const warmUp = { ...plan, ...warmth };
   // The first seconds compile; they belong to no round.
   for (const side of [tested, floor]) await runLoad(side, warmUp, buildFrames(warmUp), `warm-${plan.rate}`);
   await bench.rounds(async (round, order) => {

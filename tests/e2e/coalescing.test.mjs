@@ -103,9 +103,12 @@ test("B10 C.30 C.64 ten minutes of typing are in D1 as they were typed, in few w
   for (const [n, [at, [position, deleted, inserted]]] of typed.entries()) {
     await clock.advance(Math.max(0, start + at - clock.now));
     await happens[n]?.();
+    // Positions are of the person's own text: wherever the agent's words came to stand, they are stepped over.
+    const words = agent === "" ? -1 : text.toString().indexOf(agent);
+    const place = position + (words >= 0 && words < position ? agent.length : 0);
     document.doc.transact(() => {
-      if (deleted > 0) text.delete(position, deleted);
-      if (inserted !== "") text.insert(position, inserted);
+      if (deleted > 0) text.delete(place, deleted);
+      if (inserted !== "") text.insert(place, inserted);
     });
     own = own.slice(0, position) + inserted + own.slice(position + deleted);
   }
