@@ -94,6 +94,8 @@ export interface TestOptions {
   readonly host?: Partial<HostParts>;
   readonly handler?: Partial<HandlerParts>;
   readonly cluster?: ClusterConfig;
+  /** How long after a change of members rooms are looked for again, in ms. */
+  readonly handoverAgain?: number;
 }
 
 /** Runs a test with a relay. */
@@ -122,7 +124,14 @@ export async function withRelay(
   });
   const state = () => host.isLeaving ? "leaving" as const : "in" as const;
   const cluster = options.cluster &&
-    await Cluster.join({ ...shared, config: options.cluster, label: "deno", host, state });
+    await Cluster.join({
+      ...shared,
+      config: options.cluster,
+      label: "deno",
+      host,
+      state,
+      handoverAgain: options.handoverAgain,
+    });
   const handler = new Handler({
     gate: new Gate("https://app.example"),
     verify: await createVerifier(PUBLIC_KEY),

@@ -162,7 +162,14 @@ export class Handler {
         : refuse("method_not_allowed", undefined, { allow: "GET" });
     }
     if (request.method !== "POST") return refuse("method_not_allowed", undefined, { allow: "POST" });
-    const admitted = await this.#admit("GET", await request.json() as Caller, "websocket");
+    let caller: Caller;
+    try {
+      caller = await request.json();
+    } catch (error) {
+      // Such as one that no longer waits for the answer.
+      return this.#reject("bad_request", `The body cannot be read: ${messageOf(error)}.`);
+    }
+    const admitted = await this.#admit("GET", caller, "websocket");
     return admitted instanceof Response ? admitted : new Response(null, { status: 204, headers: NO_STORE });
   }
 

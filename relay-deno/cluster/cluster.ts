@@ -36,6 +36,8 @@ export interface ClusterParts extends ProxyParts {
   readonly log: Log;
   readonly host: RoomHost;
   readonly state: () => State;
+  /** In ms; {@link HANDOVER_AGAIN} outside of tests. */
+  readonly handoverAgain?: number | undefined;
 }
 
 /** Who connects, as far as the owner has to know. */
@@ -205,16 +207,30 @@ export class Cluster {
   /** Rooms move with the members: now, and once more when everybody must have noticed. */
   #changed(): void {
     this.#parts.log.info("members", { count: this.count });
-    this.#look(0);
-    this.#look(HANDOVER_AGAIN);
+    this.#look(0, () => this.#moveRooms());
+    this.#look(this.#parts.handoverAgain ?? HANDOVER_AGAIN, () => {
+      this.#moveRooms();
+      this.#recall();
+    });
   }
 
-  #look(wait: number): void {
+  #look(wait: number, look: () => void): void {
     const timer = setTimeout(() => {
       this.#looks.delete(timer);
-      this.#moveRooms();
+      look();
     }, wait);
     this.#looks.add(timer);
+  }
+
+  /**
+   * Connections come back that were passed on to a second choice, as its owner could not be seen from here. The
+   * second choice may have seen the owner all the time: for it nothing has changed.
+   */
+  #recall(): void {
+    this.proxies.restart(({ instance }, workspace) =>
+      this.#members.live.some((peer) => peer.instance === instance) &&
+      this.#members.candidates(workspace)[0]?.instance !== instance
+    );
   }
 
   /** So many at once, so that those who come back are no storm. */
@@ -223,7 +239,7 @@ export class Cluster {
     const strangers = host.workspaces.filter((workspace) =>
       !this.#moving.has(workspace) && this.#members.candidates(workspace)[0] !== undefined
     );
-    if (strangers.length > MAX_HANDOVERS) this.#look(1_000);
+    if (strangers.length > MAX_HANDOVERS) this.#look(1_000, () => this.#moveRooms());
     for (const workspace of strangers.slice(0, MAX_HANDOVERS)) {
       metrics.handovers += 1;
       this.#moving.add(workspace);

@@ -31,8 +31,8 @@ const both = (a: TestRelay, b: TestRelay) =>
   until(() => a.cluster?.count === 2 && b.cluster?.count === 2, "two members");
 
 /** The workspaces of which a relay has the room. */
-const rooms = ({ host }: TestRelay) =>
-  WORKSPACES.filter((workspace) => (host.find(workspace)?.clients ?? 0) > 0);
+const rooms = ({ host }: TestRelay, workspaces = WORKSPACES) =>
+  workspaces.filter((workspace) => (host.find(workspace)?.clients ?? 0) > 0);
 
 async function synced(relay: TestRelay, workspace: string): Promise<TestClient> {
   const client = await relay.connect(workspace);
@@ -165,6 +165,42 @@ Deno.test("A.8 when a replica joins, the rooms that are its own move to it, and 
       await late.close();
       b.host.restart();
       await until(() => again.every(({ closed }) => closed?.code === 1012), "its stop sends them away");
+    });
+  });
+});
+
+Deno.test("A.52 who was passed on to a second choice, as the owner could not be seen, is called back when it can", async () => {
+  const many = Array.from({ length: 60 }, (_, n) => `many-${n}`);
+  // The first does not know the third, which the second does.
+  const [some, all]: [string[], string[]] = [[], []];
+  const options = (addresses: string[]) => ({
+    cluster: { peers: { kind: "list" as const, addresses }, secret: SECRET },
+    handoverAgain: 300,
+  });
+  await withRelay(options(some), async (a) => {
+    await withRelay(options(all), async (b) => {
+      await withRelay(options(all), async (c) => {
+        some.push(b.url);
+        all.push(a.url, b.url, c.url);
+        await until(() => a.cluster?.count === 2, "the first has two members");
+        await until(() => b.cluster?.count === 3 && c.cluster?.count === 3, "the others have three");
+        // Nobody looks for rooms any more: only the first will hear of something new.
+        await new Promise((settle) => setTimeout(settle, 600));
+        const clients = await Promise.all(many.map((workspace) => synced(a, workspace)));
+        const atSecond = rooms(b, many);
+        assert.deepEqual([b.metrics.handovers, rooms(c, many).length], [0, 0]);
+        some.push(c.url);
+        await until(() => rooms(b, many).length < atSecond.length, "some are called back");
+        await until(() => a.metrics.handovers > 0, "and what the first has moves too");
+        const gone = () => many.filter((_, n) => clients[n]?.closed !== undefined);
+        await Promise.all(gone().map((workspace) => synced(a, workspace)));
+        // The third knows everybody: who comes to it is where the workspace belongs.
+        await Promise.all(many.map((workspace) => synced(c, workspace)));
+        const places = [a, b, c].map((relay) => rooms(relay, many));
+        assert.deepEqual(places.flat().sort(), many.toSorted(), "each workspace has one room");
+        assert.equal(b.metrics.handovers, 0, "the second did nothing");
+        assert.equal(rooms(c, many).length, gone().length);
+      });
     });
   });
 });

@@ -112,9 +112,11 @@ export class Proxies {
     return bytes;
   }
 
-  /** Sends those away whose owner fulfils a condition, to come back. */
-  restart(isMeant: (owner: Peer) => boolean = () => true): void {
-    for (const proxied of [...this.#all]) if (isMeant(proxied.upstream.peer)) proxied.end(RESTART, LOST);
+  /** Sends those away whose workspace and the replica they are passed on to fulfil a condition, to come back. */
+  restart(isMeant: (peer: Peer, workspace: string) => boolean = () => true): void {
+    for (const proxied of [...this.#all]) {
+      if (isMeant(proxied.upstream.peer, proxied.workspace)) proxied.end(RESTART, LOST);
+    }
   }
 }
 
@@ -207,5 +209,5 @@ const DONE = 1000;
 const FIRST_WORD = 1009;
 const NO_TLS = 1015;
 
-const LOST = "the replica that has the workspace is gone; connect again";
+const LOST = "the workspace is on another replica now; connect again";
 const TOO_SLOW = "the connection does not keep up; reconnect to catch up";
