@@ -6,6 +6,7 @@
  */
 
 import { ApiClient } from "./api_client.ts";
+import { Cluster, type ClusterConfig } from "./cluster/cluster.ts";
 import { Core, Gate } from "./core.ts";
 import { Handler, type HandlerParts } from "./handler.ts";
 import { createLog } from "./log.ts";
@@ -79,6 +80,7 @@ export interface TestRelay {
   readonly host: RoomHost;
   readonly metrics: Metrics;
   readonly parting: Parting;
+  readonly cluster: Cluster | undefined;
   readonly lines: string[];
   /** Why the core was given up. */
   readonly broken: string[];
@@ -91,6 +93,9 @@ export interface TestOptions {
   readonly makeCore?: (config: string) => Core;
   readonly host?: Partial<HostParts>;
   readonly handler?: Partial<HandlerParts>;
+  readonly cluster?: ClusterConfig;
+  /** How long after a change of members rooms are looked for again, in ms. */
+  readonly handoverAgain?: number;
 }
 
 /** Runs a test with a relay. */
@@ -106,20 +111,27 @@ export async function withRelay(
   const parting = new Parting(metrics);
   const url = `http://127.0.0.1:${api.addr.port}`;
   const storage = new Storage(new ApiClient({ url, token: "service", log }), metrics, log);
+  const shared = { parting, turns: new Turns(), metrics, log, maxFrameBytes: 4096 };
   const host = new RoomHost({
+    ...shared,
     storage,
-    parting,
-    turns: new Turns(),
-    metrics,
-    log,
-    coreConfig: JSON.stringify({ followsFeed: true, flushAfter: 100 }),
-    maxFrameBytes: 4096,
+    coreConfig: JSON.stringify({ followsFeed: true, hibernates: false, flushAfter: 100 }),
     run,
     onBroken: (cause) => broken.push(cause),
     onAbandoned: () => {},
     ...(options.makeCore ? { makeCore: options.makeCore } : {}),
     ...options.host,
   });
+  const state = () => host.isLeaving ? "leaving" as const : "in" as const;
+  const cluster = options.cluster &&
+    await Cluster.join({
+      ...shared,
+      config: options.cluster,
+      label: "deno",
+      host,
+      state,
+      handoverAgain: options.handoverAgain,
+    });
   const handler = new Handler({
     gate: new Gate("https://app.example"),
     verify: await createVerifier(PUBLIC_KEY),
@@ -129,6 +141,7 @@ export async function withRelay(
     log,
     unready: () => undefined,
     metricsText: () => "metrics",
+    cluster,
     dev: false,
     ...options.handler,
   });
@@ -148,11 +161,14 @@ export async function withRelay(
       host,
       metrics,
       parting,
+      cluster,
       lines,
       broken,
       connect,
     });
   } finally {
+    cluster?.stop();
+    cluster?.restart();
     host.restart();
     await Promise.all(clients.map((client) => client.close()));
     await parting.gone(2000);

@@ -7,6 +7,8 @@
  * @module
  */
 
+import { parsePeers } from "./cluster/addresses.ts";
+import type { ClusterConfig } from "./cluster/cluster.ts";
 import { MAX_FRAME_BYTES } from "./limits.ts";
 
 /** What an operator decides. */
@@ -34,6 +36,8 @@ export interface Config {
   /** Members of the core's room configuration; tests shorten its delays. */
   readonly room: Readonly<Record<string, unknown>>;
   readonly metrics: boolean;
+  /** The other replicas; without them this relay is alone. */
+  readonly cluster: ClusterConfig | undefined;
   /** The development route, and an end with the standard input; only on a loopback address (A6). */
   readonly dev: boolean;
 }
@@ -61,6 +65,8 @@ export function readConfig(read: (name: string) => string | undefined): Config {
     }
   };
   const host = take("RELAY_HOST", parseHost, "127.0.0.1");
+  const peers = take("RELAY_PEERS", parsePeers, null);
+  const secret = take("RELAY_CLUSTER_SECRET", parseSecret, peers === null ? "" : undefined);
   const config: Config = {
     apiUrl: take("RELAY_API_URL", parseApiUrl),
     apiToken: take("RELAY_API_TOKEN", parseToken),
@@ -75,6 +81,7 @@ export function readConfig(read: (name: string) => string | undefined): Config {
     maxFrameBytes: take("RELAY_MAX_FRAME_BYTES", wholeNumber(1_024, MAX_FRAME_BYTES), MAX_FRAME_BYTES),
     room: take("RELAY_ROOM_CONFIG", parseObject, {}),
     metrics: take("RELAY_METRICS", onOrOff, true),
+    cluster: peers === null ? undefined : { peers, secret },
     dev: take("RELAY_DEV_MODE", (text) => zeroOrOne(text) && onLoopback(host), false),
   };
   const window = take("RELAY_TERMINATION_MS", wholeNumber(1_000, 3_600_000), Infinity);
@@ -102,6 +109,13 @@ function parseApiUrl(text: string): string {
 
 function parseToken(text: string): string {
   if (!/^[\x21-\x7e]+$/.test(text)) throw new Error("must be one line of visible ASCII characters");
+  return text;
+}
+
+function parseSecret(text: string): string {
+  if (text.length < MIN_SECRET) {
+    throw new Error(`must have at least ${MIN_SECRET} characters, the same on every replica`);
+  }
   return text;
 }
 
@@ -169,3 +183,6 @@ function decodeBase64url(text: string): Uint8Array<ArrayBuffer> | undefined {
     return undefined;
   }
 }
+
+/** Characters of a secret that nobody guesses, also when it is hexadecimal. */
+const MIN_SECRET = 32;

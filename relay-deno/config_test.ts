@@ -94,3 +94,35 @@ Deno.test("A6 the development route needs a loopback address", () => {
   assert.equal(problems({ RELAY_DEV_MODE: "1", RELAY_HOST: "0.0.0.0" }).length, 1);
   assert.equal(read({ RELAY_DEV_MODE: "0", RELAY_HOST: "0.0.0.0" }).dev, false);
 });
+
+Deno.test("A.3 A.79 a relay is alone unless it has peers, and peers have a secret", () => {
+  const [list, secret] = [
+    '["http://10.0.0.1:8788","http://10.0.0.2:8788"]',
+    "0123456789abcdef0123456789abcdef",
+  ];
+  assert.equal(read().cluster, undefined);
+  assert.equal(read({ RELAY_CLUSTER_SECRET: secret }).cluster, undefined);
+  const { cluster } = read({ RELAY_PEERS: list, RELAY_CLUSTER_SECRET: secret });
+  assert.deepEqual(cluster, { peers: { kind: "list", addresses: JSON.parse(list) }, secret });
+  for (const short of [undefined, "short"]) {
+    const [problem, ...others] = problems({ RELAY_PEERS: list, RELAY_CLUSTER_SECRET: short });
+    assert.match(problem ?? "", /^RELAY_CLUSTER_SECRET (is missing|must have at least 32 characters)/);
+    assert.deepEqual(others, []);
+  }
+  for (
+    const bad of [
+      "10.0.0.1:8788",
+      "[]",
+      '["ws://10.0.0.1:8788"]',
+      '["http://a:1/ws"]',
+      "dns:relay",
+      "dns:relay:0",
+    ]
+  ) {
+    assert.match(
+      problems({ RELAY_PEERS: bad, RELAY_CLUSTER_SECRET: secret }).join("\n"),
+      /^RELAY_PEERS [^\n]+$/,
+      bad,
+    );
+  }
+});

@@ -11,10 +11,13 @@ import type { Log } from "./log.ts";
 import type { Parting } from "./parting.ts";
 import type { RoomHost } from "./room_host.ts";
 import type { SpoolDrain } from "./spool_drain.ts";
+import { until } from "./until.ts";
 
 /** What is brought to an end. */
 export interface DrainedParts {
   readonly host: RoomHost;
+  /** Where connections are passed on to. */
+  readonly cluster?: { restart(): void } | undefined;
   readonly parting: Parting;
   readonly spoolDrain: () => SpoolDrain | undefined;
   readonly server: { shutdown(): Promise<void> };
@@ -51,6 +54,7 @@ export async function drain(parts: DrainedParts, windowMs: number): Promise<void
   // What came in meanwhile is saved when the last connection of its document leaves. Closing comes
   // before the server's own end, which would close the sockets with another code.
   await attempt(() => host.restart());
+  await attempt(() => parts.cluster?.restart());
   await Promise.all([
     attempt(() => parting.gone(Math.min(DRAIN_CLOSE_WAIT, left()))),
     attempt(() => until(() => host.unsavedRooms === 0, left())),
@@ -68,12 +72,3 @@ export async function drain(parts: DrainedParts, windowMs: number): Promise<void
   log.info("drained", { unsaved_rooms: unsaved, failed_steps: failures.length });
   if (failures.length > 0) throw new AggregateError(failures, "the stop was not clean");
 }
-
-/** Looks again and again, for so long at most. */
-async function until(isDone: () => boolean, ms: number): Promise<void> {
-  const end = Date.now() + ms;
-  while (!isDone() && Date.now() < end) await new Promise((settle) => setTimeout(settle, LOOK_INTERVAL));
-}
-
-/** How often the drain looks whether all is saved, in ms. */
-const LOOK_INTERVAL = 20;

@@ -5,10 +5,12 @@
  * @module
  */
 
+import { ADMISSION_PATH, type Caller, type Cluster, CLUSTER_PATH, type Place } from "./cluster/cluster.ts";
 import { type Gate, problem, problemStatus } from "./core.ts";
 import { IDLE_TIMEOUT } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import { Metrics } from "./metrics.ts";
+import type { Visitor } from "./room.ts";
 import type { RoomHost } from "./room_host.ts";
 import type { Storage, WorkspaceState } from "./storage.ts";
 import type { Verifier } from "./verify.ts";
@@ -25,8 +27,20 @@ export interface HandlerParts {
   readonly unready: () => string | undefined;
   /** The text of `/metrics`; undefined when it is off. */
   readonly metricsText: (() => string) | undefined;
+  /** The other replicas, if there may be some. */
+  readonly cluster?: Cluster | undefined;
   /** Whether there is the development route. */
   readonly dev: boolean;
+}
+
+/** Who may come in. */
+interface Admitted {
+  readonly workspace: string;
+  /** The sub-protocol to answer with. */
+  readonly echo: string | undefined;
+  readonly visitor: Visitor;
+  /** Whether the API said that the workspace is there. */
+  readonly isKnown: boolean;
 }
 
 /** Answers requests. It never throws. */
@@ -54,6 +68,10 @@ export class Handler {
     const target = targetOf(request.url);
     const path = target.split("?", 1)[0] ?? "";
     if (path === "/ws" || path.startsWith("/ws/")) return this.#upgrade(request, target);
+    const { cluster } = this.#parts;
+    if (cluster && (path === CLUSTER_PATH || path === ADMISSION_PATH)) {
+      return this.#tellPeer(cluster, request, path);
+    }
     const answer = this.#page(path);
     if (!answer) return refuse("not_found", "A relay has no API; see its Worker.");
     if (request.method === "GET") return answer();
@@ -86,16 +104,41 @@ export class Handler {
 
   /** Everything that can fail comes before `upgradeWebSocket`: its response has to be returned. */
   async #upgrade(request: Request, target: string): Promise<Response> {
-    const { gate, verify, host } = this.#parts;
+    const { host, cluster } = this.#parts;
+    // What another replica passed on stays here, so that nothing goes round in circles.
+    const isPassedOn = await cluster?.isPeer(request, target);
+    if (isPassedOn === false) return this.#reject("unauthorized", NO_PEER);
     const header = (name: string) => request.headers.get(name) ?? undefined;
-    using admission = gate.check(
-      request.method,
-      target,
-      header("origin"),
-      header("upgrade"),
-      header("sec-websocket-protocol"),
-      Math.floor(Date.now() / 1000),
-    );
+    const caller = { target, origin: header("origin"), protocols: header("sec-websocket-protocol") };
+    const admitted = await this.#admit(request.method, caller, header("upgrade"));
+    if (admitted instanceof Response) return admitted;
+    const refused = this.#badHandshake(request);
+    if (refused) return refused;
+    const { workspace, echo, visitor, isKnown } = admitted;
+    const place: Place = cluster && !isPassedOn ? await cluster.place(workspace, caller) : "here";
+    if (place instanceof Response) return place;
+    // Later than the first time: a room may have filled up meanwhile.
+    const full = place === "here" ? this.#full(workspace, visitor.session) : undefined;
+    if (full) return full;
+    let upgrade: Deno.WebSocketUpgrade;
+    try {
+      upgrade = Deno.upgradeWebSocket(request, { idleTimeout: IDLE_TIMEOUT });
+    } catch (error) {
+      if (place !== "here") place.close();
+      return this.#reject("bad_request", `This is no WebSocket handshake: ${messageOf(error)}.`);
+    }
+    // Not by the option `protocol`, which finds it only in a list with one space after each comma.
+    if (echo !== undefined) upgrade.response.headers.set("sec-websocket-protocol", echo);
+    if (place === "here") host.take(upgrade.socket, workspace, visitor, isKnown);
+    else cluster?.join(workspace, upgrade.socket, place);
+    return upgrade.response;
+  }
+
+  /** Checks who comes and whether there is a workspace for them. */
+  async #admit(method: string, caller: Caller, upgrade: string | undefined): Promise<Admitted | Response> {
+    const { gate, verify, host } = this.#parts;
+    const now = Math.floor(Date.now() / 1000);
+    using admission = gate.check(method, caller.target, caller.origin, upgrade, caller.protocols, now);
     const isGood = admission.problem === undefined && await verify(admission.message, admission.signature);
     const session = admission.accept(isGood);
     if (session === undefined) {
@@ -105,18 +148,29 @@ export class Handler {
     }
     const { workspace, echo, person, expiresAt } = admission;
     const state = host.isKnown(workspace) ? "there" : await this.#lookUp(workspace);
-    const refused = this.#refusal(workspace, session, state) ?? this.#badHandshake(request);
-    if (refused) return refused;
-    let upgrade: Deno.WebSocketUpgrade;
-    try {
-      upgrade = Deno.upgradeWebSocket(request, { idleTimeout: IDLE_TIMEOUT });
-    } catch (error) {
-      return this.#reject("bad_request", `This is no WebSocket handshake: ${messageOf(error)}.`);
+    const refusal = this.#refusal(workspace, session, state);
+    return refusal ??
+      { workspace, echo, visitor: { session, person, expiresAt }, isKnown: state === "there" };
+  }
+
+  /** Tells another replica who this one is, or why it did not take a connection. */
+  async #tellPeer(cluster: Cluster, request: Request, path: string): Promise<Response> {
+    if (await cluster.isPeer(request, path) !== true) return this.#reject("unauthorized", NO_PEER);
+    if (path === CLUSTER_PATH) {
+      return request.method === "GET"
+        ? Response.json(cluster.answer(), { headers: NO_STORE })
+        : refuse("method_not_allowed", undefined, { allow: "GET" });
     }
-    // Not by the option `protocol`, which finds it only in a list with one space after each comma.
-    if (echo !== undefined) upgrade.response.headers.set("sec-websocket-protocol", echo);
-    host.take(upgrade.socket, workspace, { session, person, expiresAt }, state === "there");
-    return upgrade.response;
+    if (request.method !== "POST") return refuse("method_not_allowed", undefined, { allow: "POST" });
+    let caller: Caller;
+    try {
+      caller = await request.json();
+    } catch (error) {
+      // Such as one that no longer waits for the answer.
+      return this.#reject("bad_request", `The body cannot be read: ${messageOf(error)}.`);
+    }
+    const admitted = await this.#admit("GET", caller, "websocket");
+    return admitted instanceof Response ? admitted : new Response(null, { status: 204, headers: NO_STORE });
   }
 
   #refusal(workspace: string, session: string, state: WorkspaceState): Response | undefined {
@@ -124,6 +178,10 @@ export class Handler {
     if (state === "deleted") return this.#reject("workspace_deleted");
     const cause = this.#parts.unready();
     if (cause !== undefined) return this.#reject("storage_unavailable", `${cause} Use the next relay.`);
+    return this.#full(workspace, session);
+  }
+
+  #full(workspace: string, session: string): Response | undefined {
     const refusal = this.#parts.host.refuses(workspace, session);
     return refusal && this.#reject(refusal.code, refusal.detail);
   }
@@ -174,6 +232,8 @@ function pairs(flat: readonly string[]): [string, string][] {
 
 /** Why `/readyz` is 503 at the end. */
 export const STOPPING = "The relay is stopping.";
+
+const NO_PEER = "This is for the other replicas of the relay, which have its RELAY_CLUSTER_SECRET.";
 
 const NO_STORE = { "cache-control": "no-store" };
 

@@ -49,6 +49,30 @@ export const OPEN_DEADLINE = 5_000;
 /** How often sockets that are to be closed and have not taken everything are looked at, in ms. */
 export const PARTING_INTERVAL = 20;
 
+/** Bytes that a passed-on connection may have unread on either leg, besides its largest frame: as in the core (W9). */
+export const MAX_QUEUED_BYTES = 4 * 1024 * 1024;
+
+/** How long the owner of a workspace may take to accept a connection, in ms: it is in the same network. */
+export const PEER_DEADLINE = 2_000;
+
+/** How often replicas ask each other who they are, in ms. */
+export const PROBE_INTERVAL = 1_000;
+
+/** How often the name of all replicas is looked up, in ms. */
+export const DNS_INTERVAL = 5_000;
+
+/** How long a replica may take to say who it is, in ms. */
+export const PROBE_DEADLINE = 1_000;
+
+/** After how long without a word of its owner a passed-on connection is cut, in ms: three questions. */
+export const PEER_SILENCE = 3_000;
+
+/** When rooms that belong elsewhere are looked for again, in ms: a newcomer counts for everybody by then. */
+export const HANDOVER_AGAIN = 5_000;
+
+/** Rooms that move in one go; with ten people each, 500 come back within about a second. */
+export const MAX_HANDOVERS = 50;
+
 /** Seconds until a silent connection counts as dead: a ping after half of it, the end after all of it. */
 export const IDLE_TIMEOUT = 30;
 

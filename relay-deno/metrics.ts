@@ -16,6 +16,8 @@ export class Metrics {
   /** Saves that did not succeed; each is tried again unless its cause is final. */
   flushErrors = 0;
   feedReconnects = 0;
+  /** Rooms that moved to another replica. */
+  handovers = 0;
   /** Rooms that ended because the core trapped. */
   traps = 0;
   /** Errors that nobody caught; each is a defect. */
@@ -55,6 +57,9 @@ export interface Gauges {
   readonly loopDelay: number;
   readonly residentBytes: number;
   readonly draining: boolean;
+  /** Replicas that count, this one included, and what is passed on to others. */
+  readonly members: number;
+  readonly proxiedConnections: number;
 }
 
 type Series = [
@@ -89,6 +94,8 @@ function gaugeSeries(gauges: Gauges): Series[] {
     gauge("spool_failing", "1 while the spool cannot be written.", gauges.spoolFailing ? 1 : 0),
     gauge("loop_delay_seconds", "Longest delay of the event loop since the last scrape.", gauges.loopDelay),
     gauge("resident_bytes", "Resident memory.", gauges.residentBytes),
+    gauge("members", "Replicas of the relay that count, this one included.", gauges.members),
+    gauge("proxied_connections", "WebSockets passed on to other replicas.", gauges.proxiedConnections),
     gauge("draining", "1 while the relay stops.", gauges.draining ? 1 : 0),
   ];
 }
@@ -110,6 +117,7 @@ function counterSeries(metrics: Metrics): Series[] {
     by("api_errors_total", "Calls to the API that failed, by call.", "call", metrics.apiErrors),
     one("flush_errors_total", "Saves that failed.", metrics.flushErrors),
     one("feed_reconnects_total", "Times a change stream was opened again.", metrics.feedReconnects),
+    one("handovers_total", "Rooms that moved to another replica.", metrics.handovers),
     one("spool_sent_total", "Updates of earlier runs that were saved.", metrics.spoolSent),
     one("spool_refused_total", "Updates of earlier runs that were refused for good.", metrics.spoolRefused),
     one("traps_total", "Rooms that ended because the core trapped.", metrics.traps),

@@ -14,6 +14,8 @@ const GAUGES = {
   spoolFailing: false,
   loopDelay: 0.002,
   residentBytes: 1e6,
+  members: 2,
+  proxiedConnections: 7,
   draining: true,
 };
 

@@ -83,6 +83,16 @@ export class People {
     };
   }
 
+  /** A workspace is another relay's from now on, and so are the rows of its people. */
+  moved(workspace: string): void {
+    for (const person of this.#people.values()) {
+      if (person.who.workspace !== workspace) continue;
+      person.rowEnds = 0;
+      // Until somebody comes here again.
+      person.isRefused = true;
+    }
+  }
+
   /** People who are here, or whose row has to go. */
   get count(): number {
     return this.#people.size;

@@ -56,6 +56,23 @@ Deno.test("a socket in place of another, as with a fresh token, is neither a lea
   assert.deepEqual(calls, ["here 300 w ann deno", "gone w ann deno"]);
 });
 
+Deno.test("the people of a workspace that moved to another replica are told by that one, until they come here again", async () => {
+  const { people, calls } = told();
+  const leave = people.enter("w", "ann", later());
+  const stay = people.enter("v", "ann", later());
+  await until(() => calls.length === 2, "both workspaces are told");
+  people.moved("w");
+  leave();
+  await until(() => people.count === 1, "she is forgotten there");
+  const again = people.enter("w", "ann", later());
+  await until(() => calls.length === 3, "she came again");
+  again();
+  stay();
+  await until(() => people.count === 0, "she left");
+  assert.deepEqual(calls.slice(2, 3), ["here 300 w ann deno"]);
+  assert.deepEqual(calls.slice(3).sort(), ["gone v ann deno", "gone w ann deno"]);
+});
+
 Deno.test("a row that is about to end is renewed while a token is good, and no longer", async () => {
   const { people, calls } = told(SOON);
   const leave = people.enter("w", "ann", later());

@@ -5,6 +5,7 @@
  */
 
 import { ApiClient } from "./api_client.ts";
+import { Cluster } from "./cluster/cluster.ts";
 import { type Config, ConfigError } from "./config.ts";
 import { Core, Gate, mergeUpdates } from "./core.ts";
 import { drain } from "./drain.ts";
@@ -70,19 +71,33 @@ export async function startRelay(
     onAbandoned: () => void spooling.drain?.run(),
   });
   spooling.open((spool) => host.spool = spool);
+  const unready = () => host.isDraining ? STOPPING : spooling.problem;
+  const cluster = config.cluster && await Cluster.join({
+    config: config.cluster,
+    label: config.label,
+    host,
+    parting,
+    turns,
+    metrics,
+    log,
+    maxFrameBytes: config.maxFrameBytes,
+    state: () => host.isLeaving || unready() !== undefined ? "leaving" : "in",
+  });
   const gauges = () => ({
     ...spooling.counts(),
     spoolFailing: spooling.isFailing,
     connections: host.connections,
     partingConnections: parting.count,
     stuckBytes: parting.stuckBytes,
-    queuedBytes: host.queuedBytes,
+    queuedBytes: host.queuedBytes + (cluster?.proxies.queuedBytes ?? 0),
     waitingBytes: turns.waiting,
     rooms: host.count,
     unsavedAge: Math.max(0, Date.now() - (host.unsavedSince ?? Date.now())) / 1000,
     loopDelay: loop.takeLongest() / 1000,
     residentBytes: Deno.memoryUsage().rss,
     draining: host.isDraining,
+    members: cluster?.count ?? 1,
+    proxiedConnections: cluster?.proxies.count ?? 0,
   });
   const handler = new Handler({
     gate,
@@ -91,7 +106,8 @@ export async function startRelay(
     host,
     metrics,
     log,
-    unready: () => host.isDraining ? STOPPING : spooling.problem,
+    unready,
+    cluster,
     metricsText: config.metrics ? () => renderMetrics(config.label, metrics, gauges()) : undefined,
     dev: config.dev,
   });
@@ -106,7 +122,8 @@ export async function startRelay(
     spooling.giveUp();
     loop.stop();
     people.stop();
-    await drain({ host, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
+    cluster?.stop();
+    await drain({ host, cluster, parting, server, log, spoolDrain: () => spooling.drain }, config.drainMs);
   };
   return { port: server.addr.port, metrics, leave, stop, flushSpool: () => void host.spool?.flush() };
 }

@@ -159,7 +159,7 @@ export class Room implements SpoolSource {
     metrics.framesIn += 1;
     metrics.bytesIn += length;
     if (length > maxFrameBytes) {
-      this.#expel(id, TOO_BIG, `a frame may have ${showSize(maxFrameBytes)}; send larger updates by REST`);
+      this.#expel(id, TOO_BIG, tooBig(maxFrameBytes));
     } else if (turns.isFree(now)) {
       this.#take(id, data, now);
       turns.done(Date.now());
@@ -419,8 +419,10 @@ function isError(answer: StoreError | object): answer is StoreError {
   return typeof answer === "string";
 }
 
-function showSize(bytes: number): string {
-  return bytes % MEBIBYTE === 0 ? `${bytes / MEBIBYTE} MiB` : `${bytes} bytes`;
+/** Why a frame of more than so many bytes is refused. */
+export function tooBig(bytes: number): string {
+  const size = bytes % MEBIBYTE === 0 ? `${bytes / MEBIBYTE} MiB` : `${bytes} bytes`;
+  return `a frame may have ${size}; send larger updates by REST`;
 }
 
 const MEBIBYTE = 1024 * 1024;
@@ -428,7 +430,7 @@ const MEBIBYTE = 1024 * 1024;
 /** Close codes that the shell uses by itself; the core knows them all. */
 export const RESTART = 1012;
 export const TRY_LATER = 1013;
-const TOO_BIG = 1009;
+export const TOO_BIG = 1009;
 
 const FAILED = "the room failed; connect again";
-const TOO_FAST = "more frames than the relay can take; connect again later";
+export const TOO_FAST = "more frames than the relay can take; connect again later";

@@ -6,10 +6,19 @@
  */
 
 import { Action, Core } from "./core.ts";
-import { MAX_PARTING, MAX_ROOMS, MAX_SOCKETS, MAX_STUCK_BYTES, MAX_TRAPS, OPEN_DEADLINE } from "./limits.ts";
+import {
+  DRAIN_FLUSH_WAIT,
+  MAX_PARTING,
+  MAX_ROOMS,
+  MAX_SOCKETS,
+  MAX_STUCK_BYTES,
+  MAX_TRAPS,
+  OPEN_DEADLINE,
+} from "./limits.ts";
 import { messageOf } from "./log.ts";
 import { RESTART, Room, type RoomOwner, type RoomParts, TRY_LATER, type Visitor } from "./room.ts";
 import type { Spool } from "./spool.ts";
+import { until } from "./until.ts";
 
 /** Why nobody new is let in. */
 export interface Refusal {
@@ -89,6 +98,11 @@ export class RoomHost implements RoomOwner {
 
   /** Takes a socket whose upgrade is under way. */
   take(socket: WebSocket, workspace: string, visitor: Visitor, isKnown: boolean): void {
+    this.carry(socket, workspace, () => this.#admit(socket, workspace, visitor, isKnown));
+  }
+
+  /** Counts a socket whose upgrade is under way, and says when it is open. */
+  carry(socket: WebSocket, workspace: string, onOpen: () => void): void {
     let isCounted = false;
     const count = (isHere: boolean) => {
       // A close may come twice.
@@ -102,7 +116,9 @@ export class RoomHost implements RoomOwner {
     socket.addEventListener("open", () => {
       clearTimeout(limit);
       count(true);
-      this.#admit(socket, workspace, visitor, isKnown);
+      if (this.isDraining) {
+        this.#parts.parting.part(socket, workspace, RESTART, "the relay restarts; connect again");
+      } else onOpen();
     });
   }
 
@@ -149,6 +165,21 @@ export class RoomHost implements RoomOwner {
     for (const room of [...this.#rooms.values()]) room.restart();
   }
 
+  /** The workspaces that somebody is in. */
+  get workspaces(): string[] {
+    return [...this.#rooms.values()].filter((room) => room.clients > 0).map((room) => room.workspace);
+  }
+
+  /** Saves a room and sends everybody in it away: another replica has the workspace now. */
+  async handOver(workspace: string): Promise<void> {
+    const room = this.#rooms.get(workspace);
+    if (!room) return;
+    room.flush();
+    await until(() => !room.hasUnsaved, DRAIN_FLUSH_WAIT);
+    this.#parts.people?.moved(workspace);
+    room.restart();
+  }
+
   /** A room is empty. */
   onIdle(room: Room): void {
     this.#drop(room);
@@ -165,7 +196,6 @@ export class RoomHost implements RoomOwner {
 
   #admit(socket: WebSocket, workspace: string, visitor: Visitor, isKnown: boolean): void {
     const { parting } = this.#parts;
-    if (this.isDraining) return parting.part(socket, workspace, RESTART, "the relay restarts; connect again");
     const room = this.#room(workspace);
     if (!room) return parting.part(socket, workspace, TRY_LATER, "the relay has no place left");
     room.isKnown ||= isKnown;

@@ -23,6 +23,7 @@ const FOLDER = join(ROOT, "relay-deno");
  * @param {number} [options.port] 0 picks a free one
  * @param {string} [options.label]
  * @param {string} [options.spoolDir] the folder of its spool; without one it has none
+ * @param {{ peers: string[], secret: string }} [options.cluster] the addresses of all replicas and what they share
  * @param {Record<string, string>} [options.vars] further variables, e.g. RELAY_ALLOWED_ORIGINS
  * @param {(line: string) => void} [options.onLog] gets each line of its log, which else goes to the
  *   standard error of this process
@@ -30,11 +31,11 @@ const FOLDER = join(ROOT, "relay-deno");
  * @returns `url` (ends in /ws), `http` (its address), `port`, `pid`, `logs` (parsed lines),
  *   `signal(name)`, `stop(signal)`, `kill()` (as a crash), `waitForExit()` → `{ code, signal }`
  */
-export async function startDenoRelay({ api, token, publicKey, port = 0, label = "deno", spoolDir, vars = {}, onLog, launcher = [] }) {
+export async function startDenoRelay({ api, token, publicKey, port = 0, label = "deno", spoolDir, cluster, vars = {}, onLog, launcher = [] }) {
   const host = "127.0.0.1";
   const spool = spoolDir && resolve(spoolDir);
   if (spool) mkdirSync(spool, { recursive: true, mode: 0o700 });
-  const [command, ...args] = [...launcher, denoBinary(), "run", ...permissions({ api, host, port, spool }), join(FOLDER, "main.ts")];
+  const [command, ...args] = [...launcher, denoBinary(), "run", ...permissions({ api, host, port, spool, peers: cluster?.peers }), join(FOLDER, "main.ts")];
   const child = spawn(command, args, {
     cwd: FOLDER,
     // In development mode the relay ends with its standard input, so that a starter that dies
@@ -54,6 +55,7 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
       // Pages that the local Worker serves, or lets in.
       RELAY_ALLOWED_ORIGINS: new URL(api).origin,
       ...(spool ? { RELAY_SPOOL_DIR: spool } : {}),
+      ...(cluster ? { RELAY_PEERS: JSON.stringify(cluster.peers), RELAY_CLUSTER_SECRET: cluster.secret } : {}),
       ...vars,
     },
   });
@@ -86,10 +88,10 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
   return { url: `${http.replace("http", "ws")}/ws`, http, port: ready.port, pid: child.pid, logs, signal, stop, kill, waitForExit: () => exited };
 }
 
-/** Nothing but its own port, the Worker, its variables and its spool. */
-function permissions({ api, host, port, spool }) {
+/** Nothing but its own port, the Worker, the other replicas, its variables and its spool. */
+function permissions({ api, host, port, spool, peers = [] }) {
   const { hostname, port: apiPort, protocol } = new URL(api);
-  const net = [`${hostname}:${apiPort || (protocol === "https:" ? 443 : 80)}`, `${host}:${port}`];
+  const net = [`${hostname}:${apiPort || (protocol === "https:" ? 443 : 80)}`, `${host}:${port}`, ...peers.map((peer) => new URL(peer).host)];
   const files = spool ? [`--allow-read=${spool}`, `--allow-write=${spool}`] : [];
   return ["--no-prompt", "--no-remote", "--no-npm", `--allow-net=${net}`, "--allow-env=RELAY_*", ...files];
 }

@@ -1,6 +1,5 @@
 // A TCP balancer in front of several relays at one address, as any would do it: a new connection goes to the
-// member that says to be ready and has the fewest. It looks into nothing but the first line of a connection,
-// to tell which document is where.
+// member that says to be ready and has the fewest. It looks into nothing.
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,14 +32,13 @@ class Member {
   }
 }
 
-/** One connection: both ends, and what it asked for. */
+/** One connection: both ends. */
 function join(near, member) {
   const { hostname, port } = new URL(member.http);
   const far = connect(Number(port), hostname);
-  const line = { near, far, path: "" };
+  const line = { near, far };
   member.taken += 1;
   member.lines.add(line);
-  near.once("data", (chunk) => (line.path = /^GET ([^ ?]*)/.exec(chunk)?.[1] ?? ""));
   for (const [from, to] of [[near, far], [far, near]]) {
     from.setNoDelay(true);
     // An error at one end ends the other: it is followed by a close.
@@ -82,8 +80,6 @@ export async function startBalancer() {
     /** Open connections of each member, and how many it ever got. */
     open: () => counted(({ lines }) => lines.size),
     taken: () => counted(({ taken }) => taken),
-    /** What the open connections of each member asked for: `{a: ["/ws/w/d", …]}`. */
-    paths: () => counted(({ lines }) => [...lines].map(({ path }) => path)),
     /** Breaks what a member has past its equal share, so that it comes back and is spread. Answers how many. */
     level: () => {
       const share = Math.ceil([...members.values()].reduce((sum, { lines }) => sum + lines.size, 0) / members.size);
