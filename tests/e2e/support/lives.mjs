@@ -11,6 +11,8 @@ import { refusals, words, writes } from "./writes.mjs";
 const ID = "lives";
 /** The document that people have open. */
 const LIVE = "live";
+/** What a path of the OpenAPI description may have, besides its parameters. */
+const METHODS = ["get", "put", "patch", "post", "delete"];
 /** Rows with an end are compared only while that is further away than this, in ms. */
 const MARGIN = 15_000;
 /** How long a signal is there, in ms (docs/API.md). */
@@ -69,7 +71,7 @@ export class Lives {
   async #operations() {
     const { json } = await this.#get("", { path: "/api/openapi.json" });
     const names = Object.entries(json.paths).flatMap(([path, item]) =>
-      Object.keys(item).map((method) => `${method} ${path.replaceAll(/\{\w+\}/g, "{}")}`));
+      METHODS.filter((method) => method in item).map((method) => `${method} ${path.replaceAll(/\{\w+\}/g, "{}")}`));
     // Meant for relays, and therefore in no description: whether it is there is asked.
     const batch = await this.here.rest("POST", "", { path: "/api/batch", body: { requests: [] } });
     return new Set(batch.status === 404 ? names : [...names, "post /api/batch"]);
