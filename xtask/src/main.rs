@@ -12,6 +12,7 @@ mod openapi_fuzz;
 mod output;
 mod process;
 mod provision;
+mod rollback;
 mod source;
 mod steps;
 mod token;
@@ -56,6 +57,8 @@ cargo xtask <command>
   verify              whether a database is whole, document by document
       --data DIR        of a stack that `dev` started
       --file FILE       or an export: SQLite, or the SQL of `wrangler d1 export`
+  rollback --to REF   whether REF, the release before, runs on the database of this tree: REF, this tree,
+                      REF and this tree again on one folder. Builds REF in target/rollback
 
 Tools are cached in the user's cache folder; YRELAY_TOOLS names another one.";
 
@@ -103,6 +106,7 @@ fn run(args: &mut Args) -> Result<ExitCode> {
             node.arg(tools::root().join("bench").join("run.mjs")).args(args.take_rest());
             succeed(process::status(&mut node)?)
         }
+        Some("rollback") => succeed(rollback::run(args)?),
         Some(tool @ ("load" | "verify")) => succeed(member::run(tool, args)?),
         None | Some("help" | "--help" | "-h") => {
             println!("{USAGE}");

@@ -16,9 +16,9 @@ export const RELAYS = [
 /** How long the service token of a test's relay is valid, in seconds. */
 const SERVICE_TTL = 24 * 3600;
 
-/** Starts the Durable Object. */
-export async function startCf(options = {}) {
-  const stack = await startStack(options);
+/** Starts the Durable Object; `start` is `startStack`, if need be that of another release. */
+export async function startCf(options = {}, start = startStack) {
+  const stack = await start(options);
   const { url } = stack.relays.find((relay) => relay.label === "cf");
   const inspect = async (workspace) => {
     const answer = await fetch(`${stack.url}/__dev/rooms/${workspace}`, { signal: AbortSignal.timeout(PATIENCE) });
