@@ -137,12 +137,14 @@ export class Cluster {
   }
 
   async #connect(peer: Peer, { target, origin, protocols }: Caller): Promise<Upstream | undefined> {
+    const safe = encoded(target);
     const headers = {
-      [PEER_HEADER]: await this.#auth.sign("GET", target),
+      [PEER_HEADER]: await this.#auth.sign("GET", safe),
       ...(origin === undefined ? {} : { origin }),
     };
-    const list = protocols?.split(",").map((protocol) => protocol.trim()) ?? [];
-    return await Upstream.open(peer, target, list, headers);
+    // The platform throws at a name that is empty, or there twice.
+    const names = protocols?.split(",").map((name) => name.trim()).filter((name) => name !== "");
+    return await Upstream.open(peer, safe, [...new Set(names)], headers);
   }
 
   /** Why a peer did not take a connection, where that is about the connection; the platform does not tell. */
@@ -246,6 +248,17 @@ export class Cluster {
       void host.handOver(workspace).finally(() => this.#moving.delete(workspace));
     }
   }
+}
+
+/**
+ * A target with the same meaning that no URL parser changes. A client may send characters as they are that one would
+ * encode or, as a backslash, take for another; the owner would see another target than was signed.
+ */
+function encoded(target: string): string {
+  return target.replace(
+    /[^\x21-\x7e]|["#'<>\\^`{|}]/gu,
+    (character) => character === "'" ? "%27" : encodeURIComponent(character),
+  );
 }
 
 /** An answer of a replica, or undefined for anything else. */

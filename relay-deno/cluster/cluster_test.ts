@@ -98,6 +98,32 @@ Deno.test("A.7 what comes with another secret, or none, is no replica's", async 
   });
 });
 
+Deno.test("A.7 whatever characters a client sends, the owner sees the same target, and counts on", async () => {
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    for (const path of ["d'e", "d\\e", "d`e", "d|e", "d{e}", "d^e", 'd"e', "d<e>", "d%41", "dä"]) {
+      for (const workspace of WORKSPACES) {
+        const token = await scopeToken(workspace);
+        for (
+          const lines of [
+            [`GET /ws/${workspace}/${path}?x='&y=\`|\\&token=${token} HTTP/1.1`, "Sec-WebSocket-Protocol: "],
+            [`GET /ws/${workspace}/${path}?y={} HTTP/1.1`, `Sec-WebSocket-Protocol: yrelay, ${token}`],
+          ]
+        ) {
+          const answer = await rawRequest(a.port, [
+            ...lines,
+            ...["Host: relay", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"],
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+          ]);
+          assert.match(answer, /^HTTP\/1\.1 101 /, `${lines}: ${answer}`);
+        }
+        assert.equal(a.cluster?.count, 2, path);
+      }
+    }
+    assert.equal(a.metrics.unhandledErrors, 0);
+  });
+});
+
 Deno.test("A.7 a close code of the owner, and a frame over the limit, are told as by the owner itself", async () => {
   await withTwo(async (a, b) => {
     await both(a, b);
