@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import {
+  emptyApi,
   hex,
   HI,
   rawRequest,
   scopeToken,
   STEP_1,
   TestClient,
+  type TestOptions,
   type TestRelay,
   until,
   withRelay,
@@ -14,11 +16,15 @@ import {
 const SECRET = "a secret that all replicas have, for tests";
 const WORKSPACES = Array.from({ length: 8 }, (_, n) => `w${n}`);
 
-/** Two replicas that know each other, or soon will. */
-async function withTwo(test: (a: TestRelay, b: TestRelay) => Promise<void>, options = {}): Promise<void> {
+/** Two replicas that know each other, or soon will; options are the second's, but for the API. */
+async function withTwo(
+  test: (a: TestRelay, b: TestRelay) => Promise<void>,
+  options: TestOptions = {},
+): Promise<void> {
   const addresses: string[] = [];
   const cluster = { peers: { kind: "list" as const, addresses }, secret: SECRET };
-  await withRelay({ cluster }, async (a) => {
+  const { api } = options;
+  await withRelay({ cluster, ...(api ? { api } : {}) }, async (a) => {
     addresses.push(a.url);
     await withRelay({ cluster, ...options }, async (b) => {
       addresses.push(b.url);
@@ -165,6 +171,38 @@ Deno.test("A.18 what the owner refuses is refused with its words", async () => {
     assert.equal(a.cluster?.count, 2, "it refused, and is there");
     await until(() => a.host.connections === 0, "the others are gone");
   }, { host });
+});
+
+Deno.test("A.52 D4 while the API does not answer, replicas keep each other and people are passed on", async () => {
+  let lookups = 0;
+  const end = Promise.withResolvers<void>();
+  const api = async (request: Request) => {
+    if (!/\/workspaces\/[\w-]+$/.test(new URL(request.url).pathname)) return emptyApi(request);
+    lookups += 1;
+    await end.promise;
+    return emptyApi(request);
+  };
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    const clients = await Promise.all(WORKSPACES.map((workspace) => a.connect(workspace)))
+      .finally(end.resolve);
+    assert.deepEqual([a.cluster?.count, b.cluster?.count], [2, 2]);
+    const [ofA, ofB] = [rooms(a), rooms(b)];
+    assert.deepEqual([...ofA, ...ofB].sort(), WORKSPACES);
+    assert.ok(ofB.length > 0, "some are passed on");
+    assert.equal(lookups, clients.length, "the owner does not ask again");
+  }, { api });
+});
+
+Deno.test("A.18 an owner without a place left refuses, and stays the owner: nobody is sent to and fro", async () => {
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    const connects = await Promise.allSettled(WORKSPACES.map((workspace) => a.connect(workspace)));
+    const refused = WORKSPACES.filter((_, n) => connects[n]?.status === "rejected");
+    assert.deepEqual([a.cluster?.count, rooms(b)], [2, []]);
+    assert.ok(refused.length > 0 && refused.length < WORKSPACES.length, `${refused}`);
+    assert.deepEqual(rooms(a), WORKSPACES.filter((workspace) => !refused.includes(workspace)));
+  }, { host: { limits: { rooms: 0 } } });
 });
 
 Deno.test("A.8 when a replica joins, the rooms that are its own move to it, and when it leaves they come back", async () => {
