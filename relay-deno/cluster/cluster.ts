@@ -158,12 +158,17 @@ export class Cluster {
         JSON.stringify(caller),
       );
       const body = await response.text();
-      // One that is not ready is no better than one that is not there.
-      if (response.status < 400 || response.status >= 500) return undefined;
+      if (response.status < 400 || (response.status >= 500 && !await this.#isIn(peer))) return undefined;
       return new Response(body, { status: response.status, headers: response.headers });
     } catch {
       return undefined;
     }
+  }
+
+  /** One that has no place left is there; one that is not ready is no better than one that is not. */
+  async #isIn({ address }: Peer): Promise<boolean> {
+    const asked = await this.#ask(address);
+    return typeof asked === "object" && asked.state === "in";
   }
 
   async #ask(address: string): Promise<Asked> {
