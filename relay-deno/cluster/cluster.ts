@@ -63,6 +63,9 @@ export class Cluster {
   readonly #looks = new Set<ReturnType<typeof setTimeout>>();
   /** Rooms that are on their way. */
   readonly #moving = new Set<string>();
+  /** Workspaces whose rooms are to be moved, and whether some are in a while. */
+  #strangers: string[] = [];
+  #isMoving = false;
   readonly #watch: ReturnType<typeof setInterval>;
 
   private constructor(parts: ClusterParts, auth: PeerAuth) {
@@ -240,18 +243,30 @@ export class Cluster {
     );
   }
 
-  /** So many at once, so that those who come back are no storm. */
+  /**
+   * Moves what is here and belongs elsewhere, each once: a replica that sees other members would send people straight
+   * back, for as long as it does.
+   */
   #moveRooms(): void {
+    this.#strangers = this.#parts.host.workspaces.filter((workspace) => this.#isStranger(workspace));
+    if (!this.#isMoving) this.#moveSome();
+  }
+
+  /** So many at once, so that those who come back are no storm. */
+  #moveSome(): void {
     const { host, metrics } = this.#parts;
-    const strangers = host.workspaces.filter((workspace) =>
-      !this.#moving.has(workspace) && this.#members.candidates(workspace)[0] !== undefined
-    );
-    if (strangers.length > MAX_HANDOVERS) this.#look(1_000, () => this.#moveRooms());
-    for (const workspace of strangers.slice(0, MAX_HANDOVERS)) {
+    for (const workspace of this.#strangers.splice(0, MAX_HANDOVERS)) {
+      if (this.#moving.has(workspace) || !this.#isStranger(workspace)) continue;
       metrics.handovers += 1;
       this.#moving.add(workspace);
       void host.handOver(workspace).finally(() => this.#moving.delete(workspace));
     }
+    this.#isMoving = this.#strangers.length > 0;
+    if (this.#isMoving) this.#look(1_000, () => this.#moveSome());
+  }
+
+  #isStranger(workspace: string): boolean {
+    return this.#members.candidates(workspace)[0] !== undefined;
   }
 }
 

@@ -12,6 +12,7 @@ import {
   until,
   withRelay,
 } from "../_test_support.ts";
+import { rank } from "./rendezvous.ts";
 
 const SECRET = "a secret that all replicas have, for tests";
 const WORKSPACES = Array.from({ length: 8 }, (_, n) => `w${n}`);
@@ -264,6 +265,53 @@ Deno.test("A.52 who was passed on to a second choice, as the owner could not be 
         assert.deepEqual(places.flat().sort(), many.toSorted(), "each workspace has one room");
         assert.equal(b.metrics.handovers, 0, "the second did nothing");
         assert.equal(rooms(c, many).length, gone().length);
+      });
+    });
+  });
+});
+
+Deno.test("A.8 replicas that see different members for long send people away once or twice, and not for ever", async () => {
+  // The second knows the third, which the first does not: what it passes on to the second stays there.
+  const [some, all]: [string[], string[]] = [[], []];
+  // Streams that end by themselves: of so many that are cut the API's server would miss one, and never stop.
+  const api = (request: Request) =>
+    request.url.includes("/changes/stream")
+      ? new Response('event: head\nid: 0\ndata: {"head":0}\n\n')
+      : emptyApi(request);
+  const options = (addresses: string[]) => ({
+    api,
+    cluster: { peers: { kind: "list" as const, addresses }, secret: SECRET },
+    handoverAgain: 2_500,
+  });
+  await withRelay(options(some), async (a) => {
+    await withRelay(options(all), async (b) => {
+      await withRelay(options([]), async (c) => {
+        some.push(b.url);
+        await until(() => a.cluster?.count === 2, "the first has two members");
+        const [ofA, ofB, ofC] = [a, b, c].map(({ cluster }) => cluster?.answer().instance ?? "");
+        const isContested = (workspace: string) =>
+          rank(workspace, [ofA ?? "", ofB ?? ""])[0] === ofB &&
+          rank(workspace, [ofB ?? "", ofC ?? ""])[0] === ofC;
+        // More than move in one go.
+        const many = Array.from({ length: 2_000 }, (_, n) => `many-${n}`);
+        const contested = many.filter(isContested).slice(0, 60);
+        assert.equal(contested.length, 60);
+        let isOver = false;
+        const stay = async (workspace: string): Promise<void> => {
+          const client = await synced(a, workspace);
+          void until(() => isOver || client.closed !== undefined, "", Infinity)
+            .then(async () => isOver || await stay(workspace));
+        };
+        await Promise.all(contested.map(stay));
+        assert.deepEqual(rooms(b, contested), contested);
+        all.push(c.url);
+        await until(
+          () => b.metrics.handovers >= 2 * contested.length - 10,
+          "all are sent away, and again later",
+        );
+        await new Promise((settle) => setTimeout(settle, 3_000));
+        isOver = true;
+        assert.ok(b.metrics.handovers <= 2 * contested.length, `${b.metrics.handovers} rooms were moved`);
       });
     });
   });
