@@ -221,9 +221,9 @@ export class TestClient {
   }
 }
 
-/** Waits until something is so; fails after a while. */
-export async function until(isSo: () => boolean, what: string): Promise<void> {
-  const end = Date.now() + 10_000;
+/** Waits until something is so; fails after a while, in ms. */
+export async function until(isSo: () => boolean, what: string, patience = 10_000): Promise<void> {
+  const end = Date.now() + patience;
   while (!isSo()) {
     if (Date.now() > end) throw new Error(`not within 10 s: ${what}`);
     await new Promise((settle) => setTimeout(settle, 5));

@@ -110,7 +110,7 @@ export class Handler {
     if (isPassedOn === false) return this.#reject("unauthorized", NO_PEER);
     const header = (name: string) => request.headers.get(name) ?? undefined;
     const caller = { target, origin: header("origin"), protocols: header("sec-websocket-protocol") };
-    const admitted = await this.#admit(request.method, caller, header("upgrade"));
+    const admitted = await this.#admit(request.method, caller, header("upgrade"), isPassedOn);
     if (admitted instanceof Response) return admitted;
     const refused = this.#badHandshake(request);
     if (refused) return refused;
@@ -135,7 +135,12 @@ export class Handler {
   }
 
   /** Checks who comes and whether there is a workspace for them. */
-  async #admit(method: string, caller: Caller, upgrade: string | undefined): Promise<Admitted | Response> {
+  async #admit(
+    method: string,
+    caller: Caller,
+    upgrade: string | undefined,
+    isPassedOn = false,
+  ): Promise<Admitted | Response> {
     const { gate, verify, host } = this.#parts;
     const now = Math.floor(Date.now() / 1000);
     using admission = gate.check(method, caller.target, caller.origin, upgrade, caller.protocols, now);
@@ -147,7 +152,12 @@ export class Handler {
       return new Response(body, { status: admission.status, headers: pairs(admission.headers) });
     }
     const { workspace, echo, person, expiresAt } = admission;
-    const state = host.isKnown(workspace) ? "there" : await this.#lookUp(workspace);
+    const state = host.isKnown(workspace)
+      ? "there"
+      // The replica that passed it on has asked: twice as long without the API would count as no answer at all.
+      : isPassedOn
+      ? "unknown"
+      : await this.#lookUp(workspace);
     const refusal = this.#refusal(workspace, session, state);
     return refusal ??
       { workspace, echo, visitor: { session, person, expiresAt }, isKnown: state === "there" };
@@ -169,7 +179,7 @@ export class Handler {
       // Such as one that no longer waits for the answer.
       return this.#reject("bad_request", `The body cannot be read: ${messageOf(error)}.`);
     }
-    const admitted = await this.#admit("GET", caller, "websocket");
+    const admitted = await this.#admit("GET", caller, "websocket", true);
     return admitted instanceof Response ? admitted : new Response(null, { status: 204, headers: NO_STORE });
   }
 

@@ -63,6 +63,9 @@ export class Cluster {
   readonly #looks = new Set<ReturnType<typeof setTimeout>>();
   /** Rooms that are on their way. */
   readonly #moving = new Set<string>();
+  /** Workspaces whose rooms are to be moved, and whether some are in a while. */
+  #strangers: string[] = [];
+  #isMoving = false;
   readonly #watch: ReturnType<typeof setInterval>;
 
   private constructor(parts: ClusterParts, auth: PeerAuth) {
@@ -137,12 +140,14 @@ export class Cluster {
   }
 
   async #connect(peer: Peer, { target, origin, protocols }: Caller): Promise<Upstream | undefined> {
+    const safe = encoded(target);
     const headers = {
-      [PEER_HEADER]: await this.#auth.sign("GET", target),
+      [PEER_HEADER]: await this.#auth.sign("GET", safe),
       ...(origin === undefined ? {} : { origin }),
     };
-    const list = protocols?.split(",").map((protocol) => protocol.trim()) ?? [];
-    return await Upstream.open(peer, target, list, headers);
+    // The platform throws at a name that is empty, or there twice.
+    const names = protocols?.split(",").map((name) => name.trim()).filter((name) => name !== "");
+    return await Upstream.open(peer, safe, [...new Set(names)], headers);
   }
 
   /** Why a peer did not take a connection, where that is about the connection; the platform does not tell. */
@@ -156,12 +161,17 @@ export class Cluster {
         JSON.stringify(caller),
       );
       const body = await response.text();
-      // One that is not ready is no better than one that is not there.
-      if (response.status < 400 || response.status >= 500) return undefined;
+      if (response.status < 400 || (response.status >= 500 && !await this.#isIn(peer))) return undefined;
       return new Response(body, { status: response.status, headers: response.headers });
     } catch {
       return undefined;
     }
+  }
+
+  /** One that has no place left is there; one that is not ready is no better than one that is not. */
+  async #isIn({ address }: Peer): Promise<boolean> {
+    const asked = await this.#ask(address);
+    return typeof asked === "object" && asked.state === "in";
   }
 
   async #ask(address: string): Promise<Asked> {
@@ -233,19 +243,42 @@ export class Cluster {
     );
   }
 
-  /** So many at once, so that those who come back are no storm. */
+  /**
+   * Moves what is here and belongs elsewhere, each once: a replica that sees other members would send people straight
+   * back, for as long as it does.
+   */
   #moveRooms(): void {
+    this.#strangers = this.#parts.host.workspaces.filter((workspace) => this.#isStranger(workspace));
+    if (!this.#isMoving) this.#moveSome();
+  }
+
+  /** So many at once, so that those who come back are no storm. */
+  #moveSome(): void {
     const { host, metrics } = this.#parts;
-    const strangers = host.workspaces.filter((workspace) =>
-      !this.#moving.has(workspace) && this.#members.candidates(workspace)[0] !== undefined
-    );
-    if (strangers.length > MAX_HANDOVERS) this.#look(1_000, () => this.#moveRooms());
-    for (const workspace of strangers.slice(0, MAX_HANDOVERS)) {
+    for (const workspace of this.#strangers.splice(0, MAX_HANDOVERS)) {
+      if (this.#moving.has(workspace) || !this.#isStranger(workspace)) continue;
       metrics.handovers += 1;
       this.#moving.add(workspace);
       void host.handOver(workspace).finally(() => this.#moving.delete(workspace));
     }
+    this.#isMoving = this.#strangers.length > 0;
+    if (this.#isMoving) this.#look(1_000, () => this.#moveSome());
   }
+
+  #isStranger(workspace: string): boolean {
+    return this.#members.candidates(workspace)[0] !== undefined;
+  }
+}
+
+/**
+ * A target with the same meaning that no URL parser changes. A client may send characters as they are that one would
+ * encode or, as a backslash, take for another; the owner would see another target than was signed.
+ */
+function encoded(target: string): string {
+  return target.replace(
+    /[^\x21-\x7e]|["#'<>\\^`{|}]/gu,
+    (character) => character === "'" ? "%27" : encodeURIComponent(character),
+  );
 }
 
 /** An answer of a replica, or undefined for anything else. */

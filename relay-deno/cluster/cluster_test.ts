@@ -1,24 +1,31 @@
 import assert from "node:assert/strict";
 import {
+  emptyApi,
   hex,
   HI,
   rawRequest,
   scopeToken,
   STEP_1,
   TestClient,
+  type TestOptions,
   type TestRelay,
   until,
   withRelay,
 } from "../_test_support.ts";
+import { rank } from "./rendezvous.ts";
 
 const SECRET = "a secret that all replicas have, for tests";
 const WORKSPACES = Array.from({ length: 8 }, (_, n) => `w${n}`);
 
-/** Two replicas that know each other, or soon will. */
-async function withTwo(test: (a: TestRelay, b: TestRelay) => Promise<void>, options = {}): Promise<void> {
+/** Two replicas that know each other, or soon will; options are the second's, but for the API. */
+async function withTwo(
+  test: (a: TestRelay, b: TestRelay) => Promise<void>,
+  options: TestOptions = {},
+): Promise<void> {
   const addresses: string[] = [];
   const cluster = { peers: { kind: "list" as const, addresses }, secret: SECRET };
-  await withRelay({ cluster }, async (a) => {
+  const { api } = options;
+  await withRelay({ cluster, ...(api ? { api } : {}) }, async (a) => {
     addresses.push(a.url);
     await withRelay({ cluster, ...options }, async (b) => {
       addresses.push(b.url);
@@ -98,6 +105,32 @@ Deno.test("A.7 what comes with another secret, or none, is no replica's", async 
   });
 });
 
+Deno.test("A.7 whatever characters a client sends, the owner sees the same target, and counts on", async () => {
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    for (const path of ["d'e", "d\\e", "d`e", "d|e", "d{e}", "d^e", 'd"e', "d<e>", "d%41", "dä"]) {
+      for (const workspace of WORKSPACES) {
+        const token = await scopeToken(workspace);
+        for (
+          const lines of [
+            [`GET /ws/${workspace}/${path}?x='&y=\`|\\&token=${token} HTTP/1.1`, "Sec-WebSocket-Protocol: "],
+            [`GET /ws/${workspace}/${path}?y={} HTTP/1.1`, `Sec-WebSocket-Protocol: yrelay, ${token}`],
+          ]
+        ) {
+          const answer = await rawRequest(a.port, [
+            ...lines,
+            ...["Host: relay", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"],
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+          ]);
+          assert.match(answer, /^HTTP\/1\.1 101 /, `${lines}: ${answer}`);
+        }
+        assert.equal(a.cluster?.count, 2, path);
+      }
+    }
+    assert.equal(a.metrics.unhandledErrors, 0);
+  });
+});
+
 Deno.test("A.7 a close code of the owner, and a frame over the limit, are told as by the owner itself", async () => {
   await withTwo(async (a, b) => {
     await both(a, b);
@@ -139,6 +172,38 @@ Deno.test("A.18 what the owner refuses is refused with its words", async () => {
     assert.equal(a.cluster?.count, 2, "it refused, and is there");
     await until(() => a.host.connections === 0, "the others are gone");
   }, { host });
+});
+
+Deno.test("A.52 D4 while the API does not answer, replicas keep each other and people are passed on", async () => {
+  let lookups = 0;
+  const end = Promise.withResolvers<void>();
+  const api = async (request: Request) => {
+    if (!/\/workspaces\/[\w-]+$/.test(new URL(request.url).pathname)) return emptyApi(request);
+    lookups += 1;
+    await end.promise;
+    return emptyApi(request);
+  };
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    const clients = await Promise.all(WORKSPACES.map((workspace) => a.connect(workspace)))
+      .finally(end.resolve);
+    assert.deepEqual([a.cluster?.count, b.cluster?.count], [2, 2]);
+    const [ofA, ofB] = [rooms(a), rooms(b)];
+    assert.deepEqual([...ofA, ...ofB].sort(), WORKSPACES);
+    assert.ok(ofB.length > 0, "some are passed on");
+    assert.equal(lookups, clients.length, "the owner does not ask again");
+  }, { api });
+});
+
+Deno.test("A.18 an owner without a place left refuses, and stays the owner: nobody is sent to and fro", async () => {
+  await withTwo(async (a, b) => {
+    await both(a, b);
+    const connects = await Promise.allSettled(WORKSPACES.map((workspace) => a.connect(workspace)));
+    const refused = WORKSPACES.filter((_, n) => connects[n]?.status === "rejected");
+    assert.deepEqual([a.cluster?.count, rooms(b)], [2, []]);
+    assert.ok(refused.length > 0 && refused.length < WORKSPACES.length, `${refused}`);
+    assert.deepEqual(rooms(a), WORKSPACES.filter((workspace) => !refused.includes(workspace)));
+  }, { host: { limits: { rooms: 0 } } });
 });
 
 Deno.test("A.8 when a replica joins, the rooms that are its own move to it, and when it leaves they come back", async () => {
@@ -200,6 +265,53 @@ Deno.test("A.52 who was passed on to a second choice, as the owner could not be 
         assert.deepEqual(places.flat().sort(), many.toSorted(), "each workspace has one room");
         assert.equal(b.metrics.handovers, 0, "the second did nothing");
         assert.equal(rooms(c, many).length, gone().length);
+      });
+    });
+  });
+});
+
+Deno.test("A.8 replicas that see different members for long send people away once or twice, and not for ever", async () => {
+  // The second knows the third, which the first does not: what it passes on to the second stays there.
+  const [some, all]: [string[], string[]] = [[], []];
+  // Streams that end by themselves: of so many that are cut the API's server would miss one, and never stop.
+  const api = (request: Request) =>
+    request.url.includes("/changes/stream")
+      ? new Response('event: head\nid: 0\ndata: {"head":0}\n\n')
+      : emptyApi(request);
+  const options = (addresses: string[]) => ({
+    api,
+    cluster: { peers: { kind: "list" as const, addresses }, secret: SECRET },
+    handoverAgain: 2_500,
+  });
+  await withRelay(options(some), async (a) => {
+    await withRelay(options(all), async (b) => {
+      await withRelay(options([]), async (c) => {
+        some.push(b.url);
+        await until(() => a.cluster?.count === 2, "the first has two members");
+        const [ofA, ofB, ofC] = [a, b, c].map(({ cluster }) => cluster?.answer().instance ?? "");
+        const isContested = (workspace: string) =>
+          rank(workspace, [ofA ?? "", ofB ?? ""])[0] === ofB &&
+          rank(workspace, [ofB ?? "", ofC ?? ""])[0] === ofC;
+        // More than move in one go.
+        const many = Array.from({ length: 2_000 }, (_, n) => `many-${n}`);
+        const contested = many.filter(isContested).slice(0, 60);
+        assert.equal(contested.length, 60);
+        let isOver = false;
+        const stay = async (workspace: string): Promise<void> => {
+          const client = await synced(a, workspace);
+          void until(() => isOver || client.closed !== undefined, "", Infinity)
+            .then(async () => isOver || await stay(workspace));
+        };
+        await Promise.all(contested.map(stay));
+        assert.deepEqual(rooms(b, contested), contested);
+        all.push(c.url);
+        await until(
+          () => b.metrics.handovers >= 2 * contested.length - 10,
+          "all are sent away, and again later",
+        );
+        await new Promise((settle) => setTimeout(settle, 3_000));
+        isOver = true;
+        assert.ok(b.metrics.handovers <= 2 * contested.length, `${b.metrics.handovers} rooms were moved`);
       });
     });
   });
