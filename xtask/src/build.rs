@@ -219,9 +219,9 @@ fn optimize(artefact: Artefact) -> Result {
     let smaller = module.with_extension("opt");
     let mut command = tools::wasm_opt();
     // What a Worker loads is made small: the passes are repeated until nothing is won any more, and
-    // the addresses below 1024, where nothing of Rust's is, let offsets be folded.
+    // the addresses below 1024, where nothing of Rust's is, let offsets be folded. The relay's is made fast.
     let passes: &[&str] = match artefact {
-        Artefact::Relay => &["-O"],
+        Artefact::Relay => &["-O4"],
         Artefact::Lazy | Artefact::Worker => &["-Oz", "--converge", "--low-memory-unused"],
     };
     command.arg(&module).arg("-o").arg(&smaller).args(passes).arg("--strip-debug").args(WASM_FEATURES);
