@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { until } from "./_test_support.ts";
 import { Feed, type FeedListener } from "./feed.ts";
 import { createLog } from "./log.ts";
 import { Metrics } from "./metrics.ts";
@@ -133,4 +134,27 @@ Deno.test("a polite end is no failure and asks for the rest", async () => {
     (_, cursors) => cursors.length === 2,
   );
   assert.deepEqual([cursors, lines], [["", "4"], []]);
+});
+
+Deno.test("a feed that is stopped ends its stream by itself, also when the request does not hear the signal", async () => {
+  let [isOpen, isCancelled] = [false, false];
+  const deaf = () => {
+    const body = new ReadableStream({
+      pull: () => {
+        isOpen = true;
+        return new Promise<void>(() => {});
+      },
+      cancel: () => void (isCancelled = true),
+    }, { highWaterMark: 0 });
+    return Promise.resolve(new Response(body));
+  };
+  const feed = new Feed({ change: () => {}, reset: () => {}, deleted: () => {} }, {
+    open: deaf,
+    log: createLog("deno", () => {}),
+    metrics: new Metrics(),
+  });
+  await until(() => isOpen, "it reads");
+  feed.stop();
+  await feed.ended;
+  assert.equal(isCancelled, true);
 });
