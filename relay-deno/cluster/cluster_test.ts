@@ -270,6 +270,37 @@ Deno.test("A.52 who was passed on to a second choice, as the owner could not be 
   });
 });
 
+Deno.test("A.4 A.75 a replica that hangs counts no more, and who was passed on to it is sent away", async () => {
+  let hangs = false;
+  const never = new Promise<never>(() => {});
+  const addresses: string[] = [];
+  const cluster = { peers: { kind: "list" as const, addresses }, secret: SECRET };
+  await withRelay({ cluster }, async (a) => {
+    await withRelay({ cluster }, async (b) => {
+      // In front of the second: it stops answering, and keeps its connections.
+      const server = Deno.serve(
+        { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+        (request) => hangs ? never : b.handler.handle(request),
+      );
+      addresses.push(a.url, `http://127.0.0.1:${server.addr.port}`);
+      await both(a, b);
+      const clients = await Promise.all(WORKSPACES.map((workspace) => synced(a, workspace)));
+      const away = WORKSPACES.filter((workspace) => !rooms(a).includes(workspace));
+      assert.ok(away.length > 0);
+      hangs = true;
+      await until(
+        () => away.every((workspace) => clients[WORKSPACES.indexOf(workspace)]?.closed?.code === 1012),
+        "they are told to come again",
+      );
+      await Promise.all(away.map((workspace) => synced(a, workspace)));
+      assert.equal(rooms(a).length, WORKSPACES.length);
+      hangs = false;
+      b.host.restart();
+      void server.shutdown();
+    });
+  });
+});
+
 Deno.test("A.8 replicas that see different members for long send people away once or twice, and not for ever", async () => {
   // The second knows the third, which the first does not: what it passes on to the second stays there.
   const [some, all]: [string[], string[]] = [[], []];
@@ -313,37 +344,6 @@ Deno.test("A.8 replicas that see different members for long send people away onc
         isOver = true;
         assert.ok(b.metrics.handovers <= 2 * contested.length, `${b.metrics.handovers} rooms were moved`);
       });
-    });
-  });
-});
-
-Deno.test("A.4 A.75 a replica that hangs counts no more, and who was passed on to it is sent away", async () => {
-  let hangs = false;
-  const never = new Promise<never>(() => {});
-  const addresses: string[] = [];
-  const cluster = { peers: { kind: "list" as const, addresses }, secret: SECRET };
-  await withRelay({ cluster }, async (a) => {
-    await withRelay({ cluster }, async (b) => {
-      // In front of the second: it stops answering, and keeps its connections.
-      const server = Deno.serve(
-        { hostname: "127.0.0.1", port: 0, onListen: () => {} },
-        (request) => hangs ? never : b.handler.handle(request),
-      );
-      addresses.push(a.url, `http://127.0.0.1:${server.addr.port}`);
-      await both(a, b);
-      const clients = await Promise.all(WORKSPACES.map((workspace) => synced(a, workspace)));
-      const away = WORKSPACES.filter((workspace) => !rooms(a).includes(workspace));
-      assert.ok(away.length > 0);
-      hangs = true;
-      await until(
-        () => away.every((workspace) => clients[WORKSPACES.indexOf(workspace)]?.closed?.code === 1012),
-        "they are told to come again",
-      );
-      await Promise.all(away.map((workspace) => synced(a, workspace)));
-      assert.equal(rooms(a).length, WORKSPACES.length);
-      hangs = false;
-      b.host.restart();
-      void server.shutdown();
     });
   });
 });
