@@ -7,6 +7,7 @@
  * @module
  */
 
+import { bytesOf } from "./body.ts";
 import { MAX_API_CALLS } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 
@@ -63,7 +64,7 @@ export class ApiClient {
         signal,
         ...(body === undefined ? {} : { body: body as Uint8Array<ArrayBuffer> }),
       });
-      const bytes = new Uint8Array(await response.arrayBuffer());
+      const bytes = await bytesOf(response, signal);
       this.#succeeded();
       return {
         status: response.status,

@@ -10,6 +10,7 @@
 
 import { backoff, pause } from "./backoff.ts";
 import { jsonOf } from "./api_client.ts";
+import { piecesOf } from "./body.ts";
 import { FEED_RETRY, FEED_SILENCE } from "./limits.ts";
 import { type Log, messageOf } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
@@ -76,7 +77,8 @@ export class Feed {
       const response = await this.#options.open(this.#cursor, watchdog.signal);
       if (!response.ok) return await this.#refused(response);
       const parser = new EventParser();
-      for await (const piece of textOf(response, watchdog.signal)) {
+      const text = response.body?.pipeThrough(new TextDecoderStream()) ?? null;
+      for await (const piece of piecesOf(text, watchdog.signal)) {
         watchdog.alive();
         for (const event of parser.push(piece)) {
           if (this.#stop.signal.aborted) return { wait: 0 };
@@ -126,25 +128,6 @@ export class Feed {
     }
     this.#failures += 1;
     return { wait };
-  }
-}
-
-/**
- * The text of a response, until a signal aborts. The signal of the request is not enough: the runtime holds it weakly,
- * and may have forgotten it when it aborts.
- */
-async function* textOf(response: Response, signal: AbortSignal): AsyncGenerator<string> {
-  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-  if (!reader) return;
-  const cancel = () => void reader.cancel().catch(() => {});
-  signal.addEventListener("abort", cancel);
-  try {
-    signal.throwIfAborted();
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) yield piece.value;
-    signal.throwIfAborted();
-  } finally {
-    // Also when the reader stops before the end.
-    cancel();
   }
 }
 

@@ -8,6 +8,8 @@
  * @module
  */
 
+import { jsonOf } from "../api_client.ts";
+import { bytesOf } from "../body.ts";
 import {
   HANDOVER_AGAIN,
   MAX_HANDOVERS,
@@ -153,16 +155,15 @@ export class Cluster {
   /** Why a peer did not take a connection, where that is about the connection; the platform does not tell. */
   async #refusal(peer: Peer, caller: Caller): Promise<Response | undefined> {
     try {
-      const response = await this.#call(
+      const { status, headers, bytes } = await this.#call(
         peer.address,
         "POST",
         ADMISSION_PATH,
         PEER_DEADLINE,
         JSON.stringify(caller),
       );
-      const body = await response.text();
-      if (response.status < 400 || (response.status >= 500 && !await this.#isIn(peer))) return undefined;
-      return new Response(body, { status: response.status, headers: response.headers });
+      if (status < 400 || (status >= 500 && !await this.#isIn(peer))) return undefined;
+      return new Response(bytes, { status, headers });
     } catch {
       return undefined;
     }
@@ -176,12 +177,9 @@ export class Cluster {
 
   async #ask(address: string): Promise<Asked> {
     try {
-      const response = await this.#call(address, "GET", CLUSTER_PATH, PROBE_DEADLINE);
-      if (!response.ok) {
-        await response.body?.cancel();
-        return response.status === 401 ? "denied" : "refused";
-      }
-      const answer = answerOf(await response.json());
+      const { status, bytes } = await this.#call(address, "GET", CLUSTER_PATH, PROBE_DEADLINE);
+      if (status !== 200) return status === 401 ? "denied" : "refused";
+      const answer = answerOf(jsonOf(bytes));
       if (answer) this.#heard.set(answer.instance, Date.now());
       return answer ?? "refused";
     } catch (error) {
@@ -195,16 +193,17 @@ export class Cluster {
     path: string,
     limit: number,
     body?: string,
-  ): Promise<Response> {
+  ): Promise<{ status: number; headers: Headers; bytes: Uint8Array<ArrayBuffer> }> {
     const headers = { [PEER_HEADER]: await this.#auth.sign(method, path) };
     const signal = AbortSignal.timeout(limit);
-    return await fetch(address + path, {
+    const response = await fetch(address + path, {
       method,
       headers,
       signal,
       redirect: "error",
       ...(body ? { body } : {}),
     });
+    return { status: response.status, headers: response.headers, bytes: await bytesOf(response, signal) };
   }
 
   /** A connection to a replica that hangs, or whose machine is gone, would wait for ever. */
@@ -282,9 +281,8 @@ function encoded(target: string): string {
 }
 
 /** An answer of a replica, or undefined for anything else. */
-function answerOf(value: unknown): PeerAnswer | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const { instance, label, state } = value as Record<string, unknown>;
+function answerOf(value: Record<string, unknown> | undefined): PeerAnswer | undefined {
+  const { instance, label, state } = value ?? {};
   if (typeof instance !== "string" || typeof label !== "string") return undefined;
   return { instance, label, state: state === "in" ? "in" : "leaving" };
 }

@@ -1,0 +1,42 @@
+/**
+ * What a response brings, for as long as a signal lets it.
+ *
+ * The signal of the request is not enough: the runtime holds it weakly while a body is read, and may have forgotten
+ * it when it aborts. The body would be waited for without an end.
+ *
+ * @module
+ */
+
+/** The pieces of a body; throws the signal's reason when it aborts. */
+export async function* piecesOf<T>(body: ReadableStream<T> | null, signal: AbortSignal): AsyncGenerator<T> {
+  const reader = body?.getReader();
+  if (!reader) return;
+  const cancel = () => void reader.cancel().catch(() => {});
+  signal.addEventListener("abort", cancel);
+  try {
+    signal.throwIfAborted();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) yield piece.value;
+    signal.throwIfAborted();
+  } finally {
+    signal.removeEventListener("abort", cancel);
+    // Also when nobody wants the rest.
+    cancel();
+  }
+}
+
+/** A whole body; throws the signal's reason when it aborts. */
+export async function bytesOf({ body }: Response, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of piecesOf(body, signal)) {
+    pieces.push(piece);
+    length += piece.length;
+  }
+  const bytes = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
