@@ -26,17 +26,5 @@ export async function* piecesOf<T>(body: ReadableStream<T> | null, signal: Abort
 
 /** A whole body; throws the signal's reason when it aborts. */
 export async function bytesOf({ body }: Response, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-  const pieces: Uint8Array[] = [];
-  let length = 0;
-  for await (const piece of piecesOf(body, signal)) {
-    pieces.push(piece);
-    length += piece.length;
-  }
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  for (const piece of pieces) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes;
+  return await new Blob(await Array.fromAsync(piecesOf(body, signal))).bytes();
 }

@@ -127,7 +127,9 @@ export class Members {
     this.#timer = setTimeout(() => void this.#round(), PROBE_INTERVAL);
     const addresses = await this.#options.lookup();
     for (const address of this.#standings.keys()) {
-      if (!addresses.includes(address)) this.#standings.delete(address);
+      if (addresses.includes(address)) continue;
+      this.#standings.delete(address);
+      this.#told.delete(address);
     }
     this.#compare();
     for (const address of addresses) if (!this.#asking.has(address)) void this.#probe(address);
