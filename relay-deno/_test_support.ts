@@ -225,7 +225,7 @@ export class TestClient {
 export async function until(isSo: () => boolean, what: string, patience = 10_000): Promise<void> {
   const end = Date.now() + patience;
   while (!isSo()) {
-    if (Date.now() > end) throw new Error(`not within 10 s: ${what}`);
+    if (Date.now() > end) throw new Error(`not within ${patience / 1000} s: ${what}`);
     await new Promise((settle) => setTimeout(settle, 5));
   }
 }

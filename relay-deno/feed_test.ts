@@ -10,14 +10,14 @@ type Script = { text: string; open?: boolean } | Response;
 /** Follows a server that plays one script for each connection; the last one repeats. */
 async function follow(
   scripts: Script[],
-  until: (told: string[], cursors: string[]) => boolean,
+  isReached: (told: string[], cursors: string[]) => boolean,
   silence = 20_000,
 ) {
   const cursors: string[] = [];
   const told: string[] = [];
   let settle = () => {};
   const reached = new Promise<void>((done) => settle = done);
-  const check = () => until(told, cursors) && settle();
+  const check = () => isReached(told, cursors) && settle();
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, (request) => {
     const script = scripts[Math.min(cursors.length, scripts.length - 1)] as Script;
     cursors.push(new URL(request.url).searchParams.get("since") ?? "");

@@ -10,11 +10,10 @@ const PROBE_EVERY = 150;
 /** How long a member may take to say so, in ms: one that hangs is not ready. */
 const PROBE_LIMIT = 5_000;
 
-/** One relay behind the balancer: its open connections, how many it ever got, and whether it may get more. */
+/** One relay behind the balancer: its open connections, and whether it may get more. */
 class Member {
   isReady = false;
   isOver = false;
-  taken = 0;
   lines = new Set();
 
   constructor(http) {
@@ -37,7 +36,6 @@ function join(near, member) {
   const { hostname, port } = new URL(member.http);
   const far = connect(Number(port), hostname);
   const line = { near, far };
-  member.taken += 1;
   member.lines.add(line);
   for (const [from, to] of [[near, far], [far, near]]) {
     from.setNoDelay(true);
@@ -77,9 +75,8 @@ export async function startBalancer() {
     },
     /** The names of those who get connections. */
     ready: () => [...members].filter(([, { isReady }]) => isReady).map(([name]) => name),
-    /** Open connections of each member, and how many it ever got. */
+    /** Open connections of each member. */
     open: () => counted(({ lines }) => lines.size),
-    taken: () => counted(({ taken }) => taken),
     /** Breaks what a member has past its equal share, so that it comes back and is spread. Answers how many. */
     level: () => {
       const share = Math.ceil([...members.values()].reduce((sum, { lines }) => sum + lines.size, 0) / members.size);
