@@ -1,9 +1,11 @@
 // The Deno relay for tests and for `cargo xtask dev`: `const relay = await startDenoRelay({…})` …
 // `await relay.stop()`.
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
+import { withFreePort } from "./ports.mjs";
 import { ROOT } from "./wrangler-config.mjs";
 
 /** How long the relay may take to listen, in ms: half a second on an idle machine. */
@@ -11,6 +13,7 @@ const START_LIMIT = 60_000;
 /** How long a stop may take before the process is killed, in ms: more than its own window. */
 const STOP_LIMIT = 15_000;
 
+const HOST = "127.0.0.1";
 const FOLDER = join(ROOT, "relay-deno");
 
 /**
@@ -31,11 +34,15 @@ const FOLDER = join(ROOT, "relay-deno");
  * @returns `url` (ends in /ws), `http` (its address), `port`, `pid`, `logs` (parsed lines),
  *   `signal(name)`, `stop(signal)`, `kill()` (as a crash), `waitForExit()` → `{ code, signal }`
  */
-export async function startDenoRelay({ api, token, publicKey, port = 0, label = "deno", spoolDir, cluster, vars = {}, onLog, launcher = [] }) {
-  const host = "127.0.0.1";
+export async function startDenoRelay({ port = 0, ...options }) {
+  if (port !== 0) return startAt(port, options);
+  return withFreePort(HOST, (free) => startAt(free, options), (error) => /in use/.test(error.message));
+}
+
+async function startAt(port, { api, token, publicKey, label = "deno", spoolDir, cluster, vars = {}, onLog, launcher = [] }) {
   const spool = spoolDir && resolve(spoolDir);
   if (spool) mkdirSync(spool, { recursive: true, mode: 0o700 });
-  const [command, ...args] = [...launcher, denoBinary(), "run", ...permissions({ api, host, port, spool, peers: cluster?.peers }), join(FOLDER, "main.ts")];
+  const [command, ...args] = [...launcher, denoBinary(), "run", ...permissions({ api, port, spool, peers: cluster?.peers }), join(FOLDER, "main.ts")];
   const child = spawn(command, args, {
     cwd: FOLDER,
     // In development mode the relay ends with its standard input, so that a starter that dies
@@ -48,7 +55,7 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
       RELAY_API_URL: api,
       RELAY_API_TOKEN: token,
       RELAY_TOKEN_PUBLIC_KEY: publicKey,
-      RELAY_HOST: host,
+      RELAY_HOST: HOST,
       RELAY_PORT: String(port),
       RELAY_LABEL: label,
       RELAY_DEV_MODE: "1",
@@ -80,18 +87,18 @@ export async function startDenoRelay({ api, token, publicKey, port = 0, label = 
     clearTimeout(limit);
     return end;
   };
-  const ready = await firstOf(listening, exited).catch(async (error) => {
+  await firstOf(listening, child, logs).catch(async (error) => {
     await kill();
     throw error;
   });
-  const http = `http://${host}:${ready.port}`;
-  return { url: `${http.replace("http", "ws")}/ws`, http, port: ready.port, pid: child.pid, logs, signal, stop, kill, waitForExit: () => exited };
+  const http = `http://${HOST}:${port}`;
+  return { url: `${http.replace("http", "ws")}/ws`, http, port, pid: child.pid, logs, signal, stop, kill, waitForExit: () => exited };
 }
 
 /** Nothing but its own port, the Worker, the other replicas, its variables and its spool. */
-function permissions({ api, host, port, spool, peers = [] }) {
+function permissions({ api, port, spool, peers = [] }) {
   const { hostname, port: apiPort, protocol } = new URL(api);
-  const net = [`${hostname}:${apiPort || (protocol === "https:" ? 443 : 80)}`, `${host}:${port}`, ...peers.map((peer) => new URL(peer).host)];
+  const net = [`${hostname}:${apiPort || (protocol === "https:" ? 443 : 80)}`, `${HOST}:${port}`, ...peers.map((peer) => new URL(peer).host)];
   const files = spool ? [`--allow-read=${spool}`, `--allow-write=${spool}`] : [];
   return ["--no-prompt", "--no-remote", "--no-npm", `--allow-net=${net}`, "--allow-env=RELAY_*", ...files];
 }
@@ -119,13 +126,15 @@ function parse(line) {
   }
 }
 
-function firstOf(listening, exited) {
+function firstOf(listening, child, logs) {
   let limit;
   const late = new Promise((_, reject) => {
     limit = setTimeout(() => reject(new Error(`the relay did not listen within ${START_LIMIT} ms`)), START_LIMIT);
   });
-  const ended = exited.then(({ code, signal }) => {
-    throw new Error(`the relay ended before it listened (${signal ?? `code ${code}`}); its log says why`);
+  // Not its exit, after which there may be more of its log to read.
+  const ended = once(child, "close").then(([code, signal]) => {
+    const causes = logs.flatMap(({ cause }) => cause ?? []).join("; ");
+    throw new Error(`the relay ended before it listened (${signal ?? `code ${code}`}): ${causes || "its standard error says why"}`);
   });
   return Promise.race([listening, late, ended]).finally(() => clearTimeout(limit));
 }

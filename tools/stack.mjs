@@ -10,6 +10,8 @@ import { ROOT } from "./wrangler-config.mjs";
 
 /** How long a stack may take to start, in ms: seconds on an idle machine, more when tests run at once. */
 const START_LIMIT = 60_000;
+/** How much of what a stack said last is kept, in characters, for the error that it did not start. */
+const SAID_LIMIT = 2000;
 /** How long a clean stop may take before the processes are killed, in ms. */
 const STOP_LIMIT = 5000;
 
@@ -28,16 +30,20 @@ const STOP_LIMIT = 5000;
  * @returns `url`, `relays`, `secrets`, `token`, `pid` (of the process group's leader), `pids`,
  *   `mint(claims)` for API tokens, `stop()`, `kill()` (as a crash), and `exited`, a promise of the exit
  */
-export async function startStack({ dataDir, port = 0, vars = {}, entry, without, onLog, workspace } = {}) {
+export async function startStack({ dataDir, port = 0, vars = {}, entry, without, onLog = (text) => process.stderr.write(text), workspace } = {}) {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), "yrelay-"));
   // A group of its own, so that `kill` reaches workerd too. The host ends when its standard input
   // does, so a test process that dies leaves nothing behind.
   const child = spawn(nodeBinary(), [join(ROOT, "tools", "worker-host.mjs")], {
-    stdio: ["pipe", "pipe", onLog ? "pipe" : "inherit"],
+    stdio: ["pipe", "pipe", "pipe"],
     detached: process.platform !== "win32",
   });
   child.stdin.on("error", () => {});
-  child.stderr?.setEncoding("utf8").on("data", onLog);
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text) => {
+    said = (said + text).slice(-SAID_LIMIT);
+    onLog(text);
+  });
   const exited = new Promise((settle) => child.once("exit", (code, signal) => settle({ code, signal })));
   exited.then(() => killTree(child.pid));
   child.stdin.write(`${JSON.stringify({ dataDir: folder, port, vars, entry, without, workspace })}\n`);
@@ -55,7 +61,7 @@ export async function startStack({ dataDir, port = 0, vars = {}, entry, without,
     clearTimeout(limit);
     discard();
   };
-  const ready = await firstLine(child, exited).catch(async (error) => {
+  const ready = await firstLine(child, () => said.trim()).catch(async (error) => {
     await kill();
     discard();
     throw error;
@@ -71,16 +77,17 @@ function nodeBinary() {
   return join(ROOT, "node_modules", "node", "bin", process.platform === "win32" ? "node.exe" : "node");
 }
 
-function firstLine(child, exited) {
+function firstLine(child, said) {
   return new Promise((settle, reject) => {
     const limit = setTimeout(() => reject(new Error(`the stack was not ready after ${START_LIMIT} ms`)), START_LIMIT);
     createInterface({ input: child.stdout }).once("line", (line) => {
       clearTimeout(limit);
       settle(JSON.parse(line));
     });
-    exited.then(({ code, signal }) => {
+    // Not its exit, after which there may be more to read.
+    child.once("close", (code, signal) => {
       clearTimeout(limit);
-      reject(new Error(`the stack ended before it was ready (${signal ?? `code ${code}`}); its output says why`));
+      reject(new Error(`the stack ended before it was ready (${signal ?? `code ${code}`}): ${said()}`));
     });
   });
 }

@@ -8,10 +8,11 @@
 // no second bundling of what the build made, and the ids of the children are known here.
 import childProcess from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer, isIP } from "node:net";
+import { isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { migrate } from "./migrate.mjs";
+import { isFree, withFreePort } from "./ports.mjs";
 import { ensureSecrets } from "./secrets.mjs";
 import { mintToken } from "./token.mjs";
 import { ROOT, readConfig } from "./wrangler-config.mjs";
@@ -59,20 +60,6 @@ function fail(error) {
 /** A local stack has known keys and no TLS: nothing outside this machine may reach it. */
 function isLoopback(host) {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
-}
-
-/** The port to use: the asked one if it is free, else an error that says so; 0 picks a free one. */
-function claimPort(host, port) {
-  return new Promise((settle, reject) => {
-    const probe = createServer();
-    probe.once("error", (error) => {
-      reject(new Error(error.code === "EADDRINUSE" ? `port ${port} is in use; choose another with --port` : error.message));
-    });
-    probe.listen(port, host, () => {
-      const { port: claimed } = probe.address();
-      probe.close(() => settle(claimed));
-    });
-  });
 }
 
 function workerOptions(config, { host, port, dataDir, vars, entry, without = [] }) {
@@ -145,24 +132,36 @@ async function openWorkspace(url, workspace, secret) {
   return token;
 }
 
-async function start(options) {
-  const host = options.host ?? "127.0.0.1";
+/** Starts the Worker on the asked port, or on one that nobody else got first; gives the port and what follows from it. */
+async function startWorker(config, options) {
+  const { Miniflare, convertV4MiniflareOptions } = await import("miniflare");
+  const listen = async (port) => {
+    const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`, ...options.origins];
+    const vars = { ...options.vars, ALLOWED_ORIGINS: options.vars.ALLOWED_ORIGINS ?? origins.join(",") };
+    miniflare = new Miniflare(convertV4MiniflareOptions(workerOptions(config, { ...options, port, vars })));
+    await miniflare.ready;
+    return { port, origins, vars };
+  };
+  const { host, port } = options;
+  if (port === 0) return withFreePort(host, listen, (error) => error.code === "ERR_ADDRESS_IN_USE");
+  if (!(await isFree(host, port))) throw new Error(`port ${port} is in use; choose another with --port`);
+  return listen(port);
+}
+
+async function start({ host = "127.0.0.1", ...options }) {
   if (!isLoopback(host)) throw new Error(`${host} is not a loopback address; the local stack serves this machine only`);
   const dataDir = resolve(options.dataDir);
   const secrets = ensureSecrets(dataDir);
-  const port = await claimPort(host, options.port ?? 0);
-  const origins = [`http://127.0.0.1:${port}`, `http://localhost:${port}`, ...(options.origins ?? [])];
+  const allowed = [...(options.origins ?? [])];
   if (options.demoPort !== undefined) {
     const { startDemo } = await import("./demo-host.mjs");
     demo = await startDemo({ host, port: options.demoPort });
-    origins.push(demo.origin);
+    allowed.push(demo.origin);
   }
-  const vars = { DEV_MODE: "1", ALLOWED_ORIGINS: origins.join(","), ...secrets, ...options.vars };
   const config = readConfig();
   recordChildren();
-  const { Miniflare, convertV4MiniflareOptions } = await import("miniflare");
-  miniflare = new Miniflare(convertV4MiniflareOptions(workerOptions(config, { ...options, host, port, dataDir, vars })));
-  await miniflare.ready;
+  const asked = { ...options, host, port: options.port ?? 0, dataDir, origins: allowed, vars: { DEV_MODE: "1", ...secrets, ...options.vars } };
+  const { port, origins, vars } = await startWorker(config, asked);
   for (const database of config.d1_databases ?? []) {
     const applied = await migrate(await miniflare.getD1Database(database.binding), join(ROOT, database.migrations_dir));
     for (const name of applied) console.error(`worker-host: applied migration ${name}`);

@@ -1,9 +1,9 @@
 // The client SDK, from its sources, against the real stack.
 import assert from "node:assert/strict";
-import { createServer } from "node:net";
 import { after, before, describe, test } from "node:test";
 import * as Y from "yjs";
 import { SyncProvider } from "../../client-sdk/src/index.ts";
+import { freePort } from "../../tools/ports.mjs";
 import { startCf } from "./support/relays.mjs";
 import { stockClient } from "./support/stock-client.mjs";
 import { scopeClaims, signScopeToken } from "./support/tokens.mjs";
@@ -14,11 +14,7 @@ const IDLE_MS = 14_000;
 
 /** A port of the loopback address where nothing listens. */
 async function deadEntry(label) {
-  const server = createServer();
-  await new Promise((settle) => server.listen(0, "127.0.0.1", settle));
-  const { port } = server.address();
-  await new Promise((settle) => server.close(settle));
-  return { label, url: `ws://127.0.0.1:${port}/ws` };
+  return { label, url: `ws://127.0.0.1:${await freePort()}/ws` };
 }
 
 describe("client SDK", { concurrency: 4, timeout: 120_000 }, () => {

@@ -72,7 +72,7 @@ test("a taken port fails the start", async () => {
   const stack = await startStack();
   const port = Number(new URL(stack.url).port);
   try {
-    await assert.rejects(startStack({ port }), /ended before it was ready/);
+    await assert.rejects(startStack({ port }), /ended before it was ready \(code 1\): worker-host: port \d+ is in use/);
   } finally {
     await stack.stop();
   }

@@ -3,21 +3,12 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { freePort } from "../../tools/ports.mjs";
 import { ROOT } from "../../tools/wrangler-config.mjs";
 import { PATIENCE, until } from "./support/waiting.mjs";
-
-async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 test("`wrangler dev` serves the demo at / and the API beside it", { timeout: 120_000 }, async (t) => {
   const port = await freePort();

@@ -1,26 +1,18 @@
 // Replicas of the Deno relay that know each other, each a process with a port and a spool of its own.
 import { randomBytes } from "node:crypto";
-import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "../../../tools/ports.mjs";
 import { readMetrics } from "./metrics.mjs";
 import { Relay, startAnother, startCf } from "./relays.mjs";
 import { until } from "./waiting.mjs";
 
-/** Free ports of this machine, all of them different. */
-async function freePorts(count) {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => (server.close(), once(server, "close"))));
-  return ports;
-}
-
 /** Places for replicas of one relay, of which none runs yet: `start(place)` starts one, `spoolDir(place)` is its folder. */
 export async function replicasOf(cf, folder, places) {
-  const ports = await freePorts(places);
+  const different = new Set();
+  while (different.size < places) different.add(await freePort());
+  const ports = [...different];
   const cluster = { peers: ports.map((port) => `http://127.0.0.1:${port}`), secret: randomBytes(32).toString("base64url") };
   const spoolDir = (place) => join(folder, `replica-${place}`);
   const start = (place, vars = {}) => startAnother(cf, { port: ports[place], spoolDir: spoolDir(place), cluster, vars, onLog: () => {} });
