@@ -55,6 +55,18 @@ export interface RoomOwner {
   onTrap(room: Room): void;
 }
 
+/** Somebody on a socket. */
+interface Peer {
+  readonly socket: WebSocket;
+  /** Tells of a person that it is gone. */
+  readonly leave: (() => void) | undefined;
+  /**
+   * What waited for it when that was last looked up, and what it was sent since: no less than what waits now. Texts
+   * count by their characters.
+   */
+  queued: number;
+}
+
 /** Frames as a socket gives and takes them. */
 type Data = string | ArrayBuffer | Uint8Array<ArrayBuffer>;
 
@@ -68,9 +80,7 @@ export class Room implements SpoolSource {
   readonly #parts: RoomParts;
   readonly #spool: Spool | undefined;
   readonly #owner: RoomOwner;
-  readonly #sockets = new Map<number, WebSocket>();
-  /** What tells of each person on a socket that it is gone. */
-  readonly #leaves = new Map<number, () => void>();
+  readonly #peers = new Map<number, Peer>();
   #feed: Feed | undefined;
   #timer: { id: ReturnType<typeof setTimeout>; at: number } | undefined;
   #isOver = false;
@@ -106,13 +116,13 @@ export class Room implements SpoolSource {
     if (refusal !== undefined) return this.#parts.parting.part(socket, this.workspace, TRY_LATER, refusal);
     this.#run((core, now) => {
       const id = core.open(session, now);
-      this.#sockets.set(id, socket);
       const leave = person === undefined
         ? undefined
         : this.#parts.people?.enter(this.workspace, person, expiresAt);
-      if (leave) this.#leaves.set(id, leave);
-      socket.addEventListener("message", ({ data }) => this.#receive(id, socket, data));
-      socket.addEventListener("close", () => this.#leave(id, socket));
+      const peer = { socket, leave, queued: 0 };
+      this.#peers.set(id, peer);
+      socket.addEventListener("message", ({ data }) => this.#receive(id, peer, data));
+      socket.addEventListener("close", () => this.#leave(id, peer));
     });
     // A core that trapped has not taken it in.
     if (this.#isOver) this.#parts.parting.part(socket, this.workspace, RESTART, FAILED);
@@ -120,13 +130,13 @@ export class Room implements SpoolSource {
 
   /** Connections. */
   get clients(): number {
-    return this.#sockets.size;
+    return this.#peers.size;
   }
 
   /** Bytes that its sockets have not taken. */
   get queuedBytes(): number {
     let bytes = 0;
-    for (const socket of this.#sockets.values()) bytes += socket.bufferedAmount;
+    for (const { socket } of this.#peers.values()) bytes += socket.bufferedAmount;
     return bytes;
   }
 
@@ -150,9 +160,9 @@ export class Room implements SpoolSource {
     this.#run((core, now) => core.restart(now));
   }
 
-  #receive(id: number, socket: WebSocket, data: string | ArrayBuffer): void {
+  #receive(id: number, peer: Peer, data: string | ArrayBuffer): void {
     // Told to close: what it still says is not heard.
-    if (this.#sockets.get(id) !== socket) return;
+    if (this.#peers.get(id) !== peer) return;
     const { metrics, turns, maxFrameBytes } = this.#parts;
     const now = Date.now();
     const length = typeof data === "string" ? data.length : data.byteLength;
@@ -164,8 +174,8 @@ export class Room implements SpoolSource {
       this.#take(id, data, now);
       turns.done(Date.now());
     } else {
-      const later = () => this.#sockets.get(id) === socket && this.#take(id, data, Date.now());
-      if (!turns.wait(socket, length, later)) this.#expel(id, TRY_LATER, TOO_FAST);
+      const later = () => this.#peers.get(id) === peer && this.#take(id, data, Date.now());
+      if (!turns.wait(peer.socket, length, later)) this.#expel(id, TRY_LATER, TOO_FAST);
     }
   }
 
@@ -180,22 +190,22 @@ export class Room implements SpoolSource {
   }
 
   /** A close may be told twice, and after the room closed the socket itself. */
-  #leave(id: number, socket: WebSocket): void {
-    if (this.#sockets.get(id) !== socket) return;
+  #leave(id: number, peer: Peer): void {
+    if (this.#peers.get(id) !== peer) return;
     const leave = () => {
-      if (this.#sockets.get(id) !== socket) return;
+      if (this.#peers.get(id) !== peer) return;
       this.#forget(id);
       this.#run((core, now) => core.close(id, now));
     };
     // What it sent before counts.
     const { turns } = this.#parts;
-    if (!turns.has(socket) || !turns.wait(socket, 0, leave)) leave();
+    if (!turns.has(peer.socket) || !turns.wait(peer.socket, 0, leave)) leave();
   }
 
   #forget(id: number): void {
-    this.#sockets.delete(id);
-    this.#leaves.get(id)?.();
-    this.#leaves.delete(id);
+    const peer = this.#peers.get(id);
+    this.#peers.delete(id);
+    peer?.leave?.();
   }
 
   /** `#run` for the event that there are most of: it makes no closure, and crosses the border as rarely as it can. */
@@ -226,7 +236,7 @@ export class Room implements SpoolSource {
     const core = this.#core;
     for (let action = first; action !== Action.None; action = core.next()) this.#perform(action, input);
     // A room with a connection is not idle; the core need not be asked after every frame.
-    if (this.#sockets.size === 0 && core.isIdle()) this.#end();
+    if (this.#peers.size === 0 && core.isIdle()) this.#end();
     else this.#arm();
   }
 
@@ -278,23 +288,28 @@ export class Room implements SpoolSource {
   #send(data: Data, length: number): void {
     const { metrics } = this.#parts;
     for (let id = this.#core.to(); id !== 0; id = this.#core.to()) {
-      const socket = this.#sockets.get(id);
-      if (socket?.readyState !== WebSocket.OPEN) continue;
+      const peer = this.#peers.get(id);
+      if (peer?.socket.readyState !== OPEN) continue;
       try {
-        socket.send(data);
+        peer.socket.send(data);
       } catch {
         continue;
       }
       metrics.framesOut += 1;
       metrics.bytesOut += length;
-      const queued = socket.bufferedAmount;
-      // What the core then asks for is done by the loop that is running.
-      if (queued > QUEUED_WORTH_TELLING) this.#core.queued(id, queued, Date.now());
+      peer.queued += length;
+      if (peer.queued > QUEUED_WORTH_TELLING) this.#tellQueued(id, peer);
     }
   }
 
+  /** What the core then asks for is done by the loop that is running. */
+  #tellQueued(id: number, peer: Peer): void {
+    peer.queued = peer.socket.bufferedAmount;
+    if (peer.queued > QUEUED_WORTH_TELLING) this.#core.queued(id, peer.queued, Date.now());
+  }
+
   #dismiss(id: number, code: number, reason: string): void {
-    const socket = this.#sockets.get(id);
+    const socket = this.#peers.get(id)?.socket;
     this.#forget(id);
     if (socket) this.#parts.parting.part(socket, this.workspace, code, reason);
   }
@@ -403,7 +418,7 @@ export class Room implements SpoolSource {
     this.#stop();
     this.#parts.metrics.traps += 1;
     this.#parts.log.error("room_trapped", { workspace: this.workspace, cause: messageOf(error) });
-    for (const id of [...this.#sockets.keys()]) this.#dismiss(id, RESTART, FAILED);
+    for (const id of [...this.#peers.keys()]) this.#dismiss(id, RESTART, FAILED);
     this.#spool?.abandon(this.number);
     this.#owner.onTrap(this);
   }
@@ -425,6 +440,7 @@ export function tooBig(bytes: number): string {
   return `a frame may have ${size}; send larger updates by REST`;
 }
 
+const OPEN = WebSocket.OPEN;
 const MEBIBYTE = 1024 * 1024;
 
 /** Close codes that the shell uses by itself; the core knows them all. */
