@@ -8,6 +8,7 @@
  * @module
  */
 
+import { Backlog } from "./backlog.ts";
 import { Action, Core, StoredDocument } from "./core.ts";
 import { Feed } from "./feed.ts";
 import { MAX_TIMER, QUEUED_WORTH_TELLING } from "./limits.ts";
@@ -55,16 +56,12 @@ export interface RoomOwner {
   onTrap(room: Room): void;
 }
 
-/** Somebody on a socket. */
-interface Peer {
+/** One connection. */
+interface Session {
   readonly socket: WebSocket;
+  readonly backlog: Backlog;
   /** Tells of a person that it is gone. */
   readonly leave: (() => void) | undefined;
-  /**
-   * What waited for it when that was last looked up, and what it was sent since: no less than what waits now. Texts
-   * count by their characters.
-   */
-  queued: number;
 }
 
 /** Frames as a socket gives and takes them. */
@@ -80,7 +77,7 @@ export class Room implements SpoolSource {
   readonly #parts: RoomParts;
   readonly #spool: Spool | undefined;
   readonly #owner: RoomOwner;
-  readonly #peers = new Map<number, Peer>();
+  readonly #sessions = new Map<number, Session>();
   #feed: Feed | undefined;
   #timer: { id: ReturnType<typeof setTimeout>; at: number } | undefined;
   #isOver = false;
@@ -119,10 +116,10 @@ export class Room implements SpoolSource {
       const leave = person === undefined
         ? undefined
         : this.#parts.people?.enter(this.workspace, person, expiresAt);
-      const peer = { socket, leave, queued: 0 };
-      this.#peers.set(id, peer);
-      socket.addEventListener("message", ({ data }) => this.#receive(id, peer, data));
-      socket.addEventListener("close", () => this.#leave(id, peer));
+      const connection = { socket, backlog: new Backlog(socket), leave };
+      this.#sessions.set(id, connection);
+      socket.addEventListener("message", ({ data }) => this.#receive(id, connection, data));
+      socket.addEventListener("close", () => this.#leave(id, connection));
     });
     // A core that trapped has not taken it in.
     if (this.#isOver) this.#parts.parting.part(socket, this.workspace, RESTART, FAILED);
@@ -130,13 +127,13 @@ export class Room implements SpoolSource {
 
   /** Connections. */
   get clients(): number {
-    return this.#peers.size;
+    return this.#sessions.size;
   }
 
   /** Bytes that its sockets have not taken. */
   get queuedBytes(): number {
     let bytes = 0;
-    for (const { socket } of this.#peers.values()) bytes += socket.bufferedAmount;
+    for (const { socket } of this.#sessions.values()) bytes += socket.bufferedAmount;
     return bytes;
   }
 
@@ -160,9 +157,9 @@ export class Room implements SpoolSource {
     this.#run((core, now) => core.restart(now));
   }
 
-  #receive(id: number, peer: Peer, data: string | ArrayBuffer): void {
+  #receive(id: number, session: Session, data: string | ArrayBuffer): void {
     // Told to close: what it still says is not heard.
-    if (this.#peers.get(id) !== peer) return;
+    if (this.#sessions.get(id) !== session) return;
     const { metrics, turns, maxFrameBytes } = this.#parts;
     const now = Date.now();
     const length = typeof data === "string" ? data.length : data.byteLength;
@@ -174,8 +171,8 @@ export class Room implements SpoolSource {
       this.#take(id, data, now);
       turns.done(Date.now());
     } else {
-      const later = () => this.#peers.get(id) === peer && this.#take(id, data, Date.now());
-      if (!turns.wait(peer.socket, length, later)) this.#expel(id, TRY_LATER, TOO_FAST);
+      const later = () => this.#sessions.get(id) === session && this.#take(id, data, Date.now());
+      if (!turns.wait(session.socket, length, later)) this.#expel(id, TRY_LATER, TOO_FAST);
     }
   }
 
@@ -190,22 +187,22 @@ export class Room implements SpoolSource {
   }
 
   /** A close may be told twice, and after the room closed the socket itself. */
-  #leave(id: number, peer: Peer): void {
-    if (this.#peers.get(id) !== peer) return;
+  #leave(id: number, session: Session): void {
+    if (this.#sessions.get(id) !== session) return;
     const leave = () => {
-      if (this.#peers.get(id) !== peer) return;
+      if (this.#sessions.get(id) !== session) return;
       this.#forget(id);
       this.#run((core, now) => core.close(id, now));
     };
     // What it sent before counts.
     const { turns } = this.#parts;
-    if (!turns.has(peer.socket) || !turns.wait(peer.socket, 0, leave)) leave();
+    if (!turns.has(session.socket) || !turns.wait(session.socket, 0, leave)) leave();
   }
 
   #forget(id: number): void {
-    const peer = this.#peers.get(id);
-    this.#peers.delete(id);
-    peer?.leave?.();
+    const session = this.#sessions.get(id);
+    this.#sessions.delete(id);
+    session?.leave?.();
   }
 
   /** `#run` for the event that there are most of: it makes no closure, and crosses the border as rarely as it can. */
@@ -236,7 +233,7 @@ export class Room implements SpoolSource {
     const core = this.#core;
     for (let action = first; action !== Action.None; action = core.next()) this.#perform(action, input);
     // A room with a connection is not idle; the core need not be asked after every frame.
-    if (this.#peers.size === 0 && core.isIdle()) this.#end();
+    if (this.#sessions.size === 0 && core.isIdle()) this.#end();
     else this.#arm();
   }
 
@@ -288,28 +285,23 @@ export class Room implements SpoolSource {
   #send(data: Data, length: number): void {
     const { metrics } = this.#parts;
     for (let id = this.#core.to(); id !== 0; id = this.#core.to()) {
-      const peer = this.#peers.get(id);
-      if (peer?.socket.readyState !== OPEN) continue;
+      const session = this.#sessions.get(id);
+      if (session?.socket.readyState !== WebSocket.OPEN) continue;
       try {
-        peer.socket.send(data);
+        session.socket.send(data);
       } catch {
         continue;
       }
       metrics.framesOut += 1;
       metrics.bytesOut += length;
-      peer.queued += length;
-      if (peer.queued > QUEUED_WORTH_TELLING) this.#tellQueued(id, peer);
+      const queued = session.backlog.sent(data, QUEUED_WORTH_TELLING);
+      // What the core then asks for is done by the loop that is running.
+      if (queued > 0) this.#core.queued(id, queued, Date.now());
     }
   }
 
-  /** What the core then asks for is done by the loop that is running. */
-  #tellQueued(id: number, peer: Peer): void {
-    peer.queued = peer.socket.bufferedAmount;
-    if (peer.queued > QUEUED_WORTH_TELLING) this.#core.queued(id, peer.queued, Date.now());
-  }
-
   #dismiss(id: number, code: number, reason: string): void {
-    const socket = this.#peers.get(id)?.socket;
+    const socket = this.#sessions.get(id)?.socket;
     this.#forget(id);
     if (socket) this.#parts.parting.part(socket, this.workspace, code, reason);
   }
@@ -418,7 +410,7 @@ export class Room implements SpoolSource {
     this.#stop();
     this.#parts.metrics.traps += 1;
     this.#parts.log.error("room_trapped", { workspace: this.workspace, cause: messageOf(error) });
-    for (const id of [...this.#peers.keys()]) this.#dismiss(id, RESTART, FAILED);
+    for (const id of [...this.#sessions.keys()]) this.#dismiss(id, RESTART, FAILED);
     this.#spool?.abandon(this.number);
     this.#owner.onTrap(this);
   }
@@ -440,7 +432,6 @@ export function tooBig(bytes: number): string {
   return `a frame may have ${size}; send larger updates by REST`;
 }
 
-const OPEN = WebSocket.OPEN;
 const MEBIBYTE = 1024 * 1024;
 
 /** Close codes that the shell uses by itself; the core knows them all. */

@@ -7,6 +7,7 @@
  * @module
  */
 
+import { Backlog } from "../backlog.ts";
 import { MAX_QUEUED_BYTES, PEER_DEADLINE } from "../limits.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Parting } from "../parting.ts";
@@ -124,6 +125,8 @@ export class Proxies {
 class Proxied {
   #isOver = false;
   #largest = 0;
+  readonly #toClient: Backlog;
+  readonly #toOwner: Backlog;
 
   constructor(
     readonly parts: ProxyParts,
@@ -131,7 +134,10 @@ class Proxied {
     readonly client: WebSocket,
     readonly upstream: Upstream,
     readonly onOver: () => void,
-  ) {}
+  ) {
+    this.#toClient = new Backlog(client);
+    this.#toOwner = new Backlog(upstream.socket);
+  }
 
   start(): void {
     this.client.addEventListener("message", ({ data }) => this.#receive(data));
@@ -176,7 +182,7 @@ class Proxied {
     const { socket } = this.upstream;
     if (this.#isOver || socket.readyState !== WebSocket.OPEN) return;
     socket.send(data);
-    if (socket.bufferedAmount > MAX_QUEUED_BYTES) this.end(TRY_LATER, TOO_FAST);
+    if (this.#toOwner.sent(data, MAX_QUEUED_BYTES) > 0) this.end(TRY_LATER, TOO_FAST);
   }
 
   #deliver(data: Data): void {
@@ -187,7 +193,7 @@ class Proxied {
     metrics.framesOut += 1;
     metrics.bytesOut += length;
     this.#largest = Math.max(this.#largest, length);
-    if (client.bufferedAmount > MAX_QUEUED_BYTES + this.#largest) this.end(TRY_LATER, TOO_SLOW);
+    if (this.#toClient.sent(data, MAX_QUEUED_BYTES + this.#largest) > 0) this.end(TRY_LATER, TOO_SLOW);
   }
 
   /** What the client sent before it left counts. */
